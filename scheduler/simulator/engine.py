@@ -21,6 +21,7 @@ import numpy as np
 from scheduler.copies import replace
 from scheduler.intake.bays import TURN_S
 from scheduler.model import ArrayHistory, Clock, ClusterState, Plan, Promise, StopOrder
+from scheduler.parameters import Parameters
 from scheduler.planning.deciding import decide
 from scheduler.planning.plan import REPEATS, plan
 from scheduler.simulator.live_input import LiveInput
@@ -33,7 +34,6 @@ from scheduler.simulator.simulated import Event, SimulatedCluster
 from scheduler.simulator.world.truth import TracedJob, World, check
 
 if TYPE_CHECKING:
-    from scheduler.parameters import Parameters
     from scheduler.planning.decided import Decided
     from scheduler.policies.policy import Policy
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
 from scheduler.model import ArrayHistory, ClusterState, Job, Running
+from scheduler.simulator.world.truth import World
 
 if TYPE_CHECKING:
     from scheduler.simulator.load import Attempt, Load
     from scheduler.simulator.simulated import SimulatedCluster
-    from scheduler.simulator.world.truth import World
 
 
 def state_of(

@@ -6,13 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from scheduler.contention import Rules
 from scheduler.fairness.lrf import BY_SAMPLES, Age, is_guess
 from scheduler.model import Piece, Placement, Promise, Span, StopOrder
+from scheduler.parameters import Parameters
 from scheduler.simulator.cluster import Ask, Cluster
 from scheduler.simulator.load import SPANS_S, ArrivalQueue, Attempt, Load, count_work, rate_of
 from scheduler.simulator.observe import restart_s
@@ -22,9 +23,6 @@ from scheduler.simulator.world import tuning
 from scheduler.simulator.world.ideal import Ideal
 from scheduler.simulator.world.knowing import Knowing, Profiles
 from scheduler.simulator.world.truth import SimulationError, World
-
-if TYPE_CHECKING:
-    from scheduler.parameters import Parameters
 
 
 class Event(IntEnum):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from portal.planning.estimation.models import JobProfile, Signature, ThroughputCell
 from portal.planning.estimation.selectors import profile_of
+from portal.work.jobs.models import Allocation
 from scheduler.estimator import iteration, mixture, waiting
 from scheduler.model import speeds
 from scheduler.model.speeds import Cell
-
-if TYPE_CHECKING:
-    from portal.work.jobs.models import Allocation
-
 
 Record = dict[str, Any]
 """workers.protocol.wire.Iterations"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Count
@@ -19,16 +19,14 @@ from portal.cluster.models import Gpu, GpuType, Node
 from portal.foundation.errors import BerthError
 from portal.foundation.events.services import plan_nudge
 from portal.foundation.layout import SOURCE
+from portal.people.tenants.models import Tenant, User
 from portal.people.tenants.services import audit_record
 from portal.planning.estimation.models import Link
 from portal.work.jobs.log_reading import lines_of_tail, log_part
+from portal.work.jobs.models import Job
 from portal.work.jobs.services import job_submit
 from portal.work.jobs.states import JobState
 from scheduler.estimator.iteration import bandwidth
-
-if TYPE_CHECKING:
-    from portal.people.tenants.models import Tenant, User
-    from portal.work.jobs.models import Job
 
 SCRIPT = SOURCE / "workers" / "instrument" / "link_measure.py"
 WORD = "BERTH-LINK "

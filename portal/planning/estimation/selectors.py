@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from django.db.models import Q
 
@@ -18,15 +17,13 @@ from portal.planning.estimation.models import (
     Signature,
     ThroughputCell,
 )
+from portal.work.jobs.models import Job as JobRow
 from portal.work.jobs.states import FINAL
 from scheduler.estimator import tables
 from scheduler.intake.validation import RATE_LEAST
 from scheduler.model import Job, speeds
 from scheduler.model.speeds import Cell, CellKey, Knowledge
 from scheduler.pattern import Pattern
-
-if TYPE_CHECKING:
-    from portal.work.jobs.models import Job as JobRow
 
 MANY = 5000
 """Above this number of signatures all rows are read: a longer list of ids costs more than it spares."""

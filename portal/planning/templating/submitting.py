@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from portal.foundation import checks
 from portal.foundation.errors import BerthError
+from portal.people.tenants.models import Tenant, User
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.planning.templating.document import Document, document_kept, parameters_of_field
 from portal.planning.templating.filling import filled, values_read
 from portal.planning.templating.references import command_check
 from portal.work.jobs.declaration.table import FIELDS
 from portal.work.jobs.description import READ_ONLY, SHORT_NAMES
+from portal.work.jobs.models import Job
 from portal.work.jobs.services import job_submit, submission_problems
 
 if TYPE_CHECKING:
-    from portal.people.tenants.models import Tenant, User
     from portal.planning.templating.models import JobTemplate, TemplateVersion
-    from portal.work.jobs.models import Job
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from reprlib import Repr
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from scheduler.simulator.world.truth import TracedJob
-
+from scheduler.simulator.world.truth import TracedJob
 
 MOST_NUMBER = 1e15
 """The largest number that a trace may hold. Above it doubles lose seconds, and no cluster has as much of anything."""

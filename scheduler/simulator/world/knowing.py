@@ -20,11 +20,11 @@ from scheduler.estimator.tables import cell_key, record, signature
 from scheduler.model import Profiled, ProfileOrder, Running
 from scheduler.model.speeds import Cell, CellKey, Knowledge, Profile
 from scheduler.planning.profiling import PROFILE_AGAIN_S
+from scheduler.simulator.world.truth import World
 
 if TYPE_CHECKING:
     from scheduler.simulator.cluster import Cluster
     from scheduler.simulator.load import Load
-    from scheduler.simulator.world.truth import World
 
 
 REPORT_S = 60.0

@@ -22,12 +22,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from scheduler.simulator.world.truth import Spot
+from scheduler.simulator.world.truth import Spot
 
 TRIED_BATCH_SIZES = 50
 """Batch sizes, equally spaced by ratio, among which an adaptive job takes the best for its GPUs (as Pollux does)."""

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING
 from scheduler.estimator import tuner
 from scheduler.estimator.cores import start_cores
 from scheduler.estimator.tuner import Room, Way, gather
+from scheduler.parameters import Parameters
+from scheduler.simulator.world.truth import Spot
 
 if TYPE_CHECKING:
-    from scheduler.parameters import Parameters
     from scheduler.simulator.cluster import Cluster
     from scheduler.simulator.load import Load
     from scheduler.simulator.past import Past
-    from scheduler.simulator.world.truth import Spot
 
 
 OVER = 0.004

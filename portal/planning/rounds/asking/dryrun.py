@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from django.utils import timezone
 
+from portal.people.tenants.models import Tenant, User
 from portal.planning.estimation.selectors import knowledge_load
 from portal.planning.rounds.asking.experience import experience_read
 from portal.planning.rounds.endless import within
@@ -26,7 +27,6 @@ from scheduler.asking.forecast import forecast
 from scheduler.planning.plan import plan
 
 if TYPE_CHECKING:
-    from portal.people.tenants.models import Tenant, User
     from portal.work.jobs.description import JobDescription
     from scheduler.model import ClusterState, Decision, Plan
     from scheduler.parameters import Parameters

@@ -11,12 +11,13 @@ from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from django.db.models import Count, F
 from django.db.models.functions import Coalesce
 
 from portal.cluster.models import Gpu
+from portal.people.tenants.models import Tenant
 from portal.planning.estimation.models import AttemptSpeed
 from portal.planning.estimation.selectors import knowledge_load
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
@@ -25,9 +26,6 @@ from scheduler.estimator.estimator import estimator_for
 from scheduler.estimator.tables import cell_key, signature
 from scheduler.model.instances import is_instance
 from scheduler.model.speeds import Knowledge
-
-if TYPE_CHECKING:
-    from portal.people.tenants.models import Tenant
 
 MEASURED = "type"
 """The layer of a figure that was measured on the type at this very size."""

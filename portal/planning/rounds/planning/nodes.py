@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from django.db.models import F
@@ -18,14 +18,11 @@ from django.db.models import F
 from portal.cluster.models import Gpu, GpuType, Node
 from portal.planning.rounds.planning.model_jobs import may_harvest
 from portal.planning.rounds.planning.sharing import Seen
+from portal.work.jobs.models import Attempt
 from portal.work.jobs.software import node_offers
 from scheduler import model
 from scheduler.estimator.tables import signature_of
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
-
-if TYPE_CHECKING:
-    from portal.work.jobs.models import Attempt
-
 
 TOGETHER: Mapping[int, frozenset[str]] = MappingProxyType({})
 NOT_SEEN = Seen()

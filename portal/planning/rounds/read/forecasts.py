@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import F
 
 from portal.planning.rounds.models import ForecastRecord, StartForecast
+from portal.work.jobs.models import Job
 from portal.work.jobs.states import JobState
 from scheduler.asking.forecast import FAR
 from scheduler.asking.starts.ranges import HELD, StartRange, accuracy, covers
 
 if TYPE_CHECKING:
-    from portal.work.jobs.models import Job
-
     Row = tuple[StartRange, float, float]
 
 HORIZONS_S = (300.0, 3600.0)

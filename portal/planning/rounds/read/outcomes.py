@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.cluster.models import Node
+from portal.people.tenants.models import Tenant, User
 from portal.work.jobs.listing import jobs_for
+from portal.work.jobs.models import Job
 from portal.work.jobs.selectors import ANOTHERS
 
 if TYPE_CHECKING:
-    from portal.people.tenants.models import Tenant, User
     from portal.planning.rounds.models import Planning
-    from portal.work.jobs.models import Job
 
 
 def planning_outcomes(

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.utils import timezone
 
+from portal.people.tenants.models import Tenant, User
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.model_jobs import cores_wanted
 from portal.planning.rounds.read.figures import Turns
 from portal.planning.rounds.record.decisions import decisions_read
 from portal.planning.rounds.record.explanations import explanations_of
 from portal.work.jobs.listing import jobs_for
+from portal.work.jobs.models import Job
 from portal.work.jobs.selectors import ANOTHERS
 from portal.work.jobs.services.tuning import cores_tuned
 from scheduler.estimator.cores import LARGE_MODEL_PARAMETERS, start_cores
 from scheduler.explaining.sentences import sentence
-
-if TYPE_CHECKING:
-    from portal.people.tenants.models import Tenant, User
-    from portal.work.jobs.models import Job
 
 CATEGORIES = ("cv", "nlp", "speech", "other", "")
 """As the submit form offers them for GPU jobs; the empty one: none is said."""
