@@ -110,10 +110,6 @@ def _standing(made: Plan, decision: Decision) -> dict[str, Any]:
     """Return `array` and `side`, and where it would stand: `queue, place, queue_length, ahead`, None where it would not wait
     in a queue.
     """
-    decisions = decisions_of(made)
-    standing = decisions.standing(decisions.find(decision.job) or 0) if decision.rank is not None else None
-    names = ("queue", "place", "queue_length")
-    found = {name: standing[name] if standing else None for name in names}
-    own = decision.standing
-    sides = {"array": own.array if own else None, "side": str(own.side) if own else None}
-    return {**sides, **found, "ahead": standing["place"] - 1 if standing else None}
+    decisions, own = decisions_of(made), decision.standing
+    place = decisions.find(decision.job) if decision.rank is not None else None
+    return {"array": own and own.array, "side": own and str(own.side), **decisions.where(place)}

@@ -63,7 +63,7 @@ def explanation(job: Job) -> dict[str, Any]:
         **_answer(job, reason, figures),
         **_planning(planning),
         **_decided(job, known),
-        **_standing(job, decisions, place),
+        **decisions.where(place if job.state in QUEUED else None),
         "window": _window(decisions, known.get("array"), planning),
         "tenant_share": _share(job, decisions),
         **_choice(detail),
@@ -102,12 +102,6 @@ def _decided(job: Job, known: Mapping[str, Any]) -> dict[str, Any]:
         "age_source": known.get("age_source") or job.age_source,
         "inside_window": known.get("inside_window", job.in_window),
     }
-
-
-def _standing(job: Job, decisions: Decisions, place: int | None) -> dict[str, Any]:
-    standing = (decisions.standing(place) if place is not None and job.state in QUEUED else None) or {}
-    named = {name: standing.get(name) for name in ("queue", "place", "queue_length")}
-    return {**named, "ahead": standing["place"] - 1 if standing else None}
 
 
 def _predicted(job: Job, known: Mapping[str, Any]) -> dict[str, Any]:

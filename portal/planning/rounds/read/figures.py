@@ -152,7 +152,8 @@ class KeepersNow:
         keepers = self._others(job, lambda node: node[0] in before)
         keepers = keepers or self._others(job, lambda node: serves(set(job.gpu_types), node[1]))
         if not keepers:
-            keepers = [self._without_past(each) for each in stored]
+            past = {"until_s": None}
+            keepers = [each if each.get("until_s", 0.0) > self._now_s else {**each, **past} for each in stored]
         return {**figures, "keepers": [self._counted(each, stored) for each in keepers], "more": 0}
 
     def _others(self, job: Job, is_meant: Callable[[tuple[str, str | None]], bool]) -> list[dict[str, Any]]:
@@ -168,9 +169,6 @@ class KeepersNow:
             names, until_s = sorted(name for name, _ in on), entry["until"].timestamp()
             found.append({"job": number, "nodes": names, "gpus": None, "until_s": until_s, "cause": entry["cause"]})
         return sorted(found, key=lambda each: each["until_s"])
-
-    def _without_past(self, keeper: Figures) -> dict[str, Any]:
-        return {**keeper, "until_s": keeper["until_s"] if keeper.get("until_s", 0.0) > self._now_s else None}
 
     def _counted(self, keeper: dict[str, Any], stored: Sequence[Figures]) -> dict[str, Any]:
         """Return it with how many GPUs idled for it on these nodes, where that was recorded."""

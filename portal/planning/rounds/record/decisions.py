@@ -82,6 +82,13 @@ class Decisions:
         array = self.head["arrays"][self.columns["array"][place]]
         return {"queue": self.queue(array), "place": ahead + 1, "queue_length": len(self.order[array])}
 
+    def where(self, place: int | None) -> dict[str, Any]:
+        """Return `queue, place, queue_length, ahead` of a job that goes on waiting in a queue; None in each for others."""
+        standing = None if place is None else self.standing(place)
+        if standing is None:
+            return dict.fromkeys(("queue", "place", "queue_length", "ahead"))
+        return {**standing, "ahead": standing["place"] - 1}
+
     def considered(self, array: str) -> dict[str, int]:
         """Return how many jobs of an array the planning considered, and how many of them it started."""
         at = self.columns
