@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.sharing.model import MEASURES, Profile, percentile_place
 from scheduler.sharing.series import LEAST_SAMPLES, Floats
 
-if TYPE_CHECKING:
-    Uses = Mapping[str, Mapping[str, Sequence[float]]]
+Uses = Mapping[str, Mapping[str, Sequence[float]]]
 
 AT_ONCE = 128
 """This number of signatures is read together: more no longer fit into a processor's cache."""

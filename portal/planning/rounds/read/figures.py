@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     Figures = Mapping[str, Any]
 
+__all__ = ["OUTSIDE", "QUEUES", "JobNumbers", "KeepersNow", "Turns", "queue_words"]
+
 BESIDE = ("beside_own", "apart_own")
 """Figures of sharing: jobs on a GPU, and those that a job is kept apart from."""
 
@@ -69,8 +71,6 @@ def _ids(figures: Figures) -> Iterator[int]:
     named += [(figures.get("blocked_by") or {}).get("job"), *(each.get("job") for each in figures.get("keepers") or ())]
     yield from (job for job in named if isinstance(job, int))
 
-
-__all__ = ["OUTSIDE", "QUEUES", "Turns", "queue_words"]
 
 OUTSIDE = "outside-window"
 

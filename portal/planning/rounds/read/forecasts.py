@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import F
 
@@ -17,8 +17,7 @@ from portal.work.jobs.states import JobState
 from scheduler.asking.forecast import FAR
 from scheduler.asking.starts.ranges import HELD, StartRange, accuracy, covers
 
-if TYPE_CHECKING:
-    Row = tuple[StartRange, float, float]
+Row = tuple[StartRange, float, float]
 
 HORIZONS_S = (300.0, 3600.0)
 """Borders between horizons, for the record."""

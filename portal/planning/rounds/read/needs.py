@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scheduler.explaining.sentences import awaited_words
 
-if TYPE_CHECKING:
-    Figures = Mapping[str, Any]
+Figures = Mapping[str, Any]
 
 MEMORY = "MiB of idle memory"
 RESOURCES = {
