@@ -11,8 +11,7 @@ from scheduler.estimator.tables import signature
 from scheduler.model.parts import WHOLE
 from scheduler.sharing.board import Board
 from scheduler.sharing.measured import NOTHING
-from scheduler.sharing.model import Asker, Resident, SharedGpu
-from scheduler.sharing.profiles import profiles_of
+from scheduler.sharing.model import Asker, Resident, SharedGpu, profiles_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
