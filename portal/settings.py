@@ -93,7 +93,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "portal.pages.dashboard.shell.context_processors.page",
+                "portal.pages.registry.frame",
             ],
         },
     },

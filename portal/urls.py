@@ -19,8 +19,7 @@ urlpatterns = [
     path("metrics/gpus", gpu_metrics, name="metrics-gpus"),
     path("api/v1/", include("portal.api_urls")),
     path("api/agent/v1/", include("portal.nodes.urls")),
-    path("", include("portal.pages.laboratory.pages.urls")),
-    path("", include("portal.pages.dashboard.urls")),
+    path("", include("portal.pages.registry")),
 ]
 
 handler400 = "portal.pages.dashboard.shell.error_views.bad_request"

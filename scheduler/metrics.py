@@ -20,20 +20,13 @@ from typing import TYPE_CHECKING
 from scheduler.copies import replace
 from scheduler.fairness.lrf import latency_ratio
 from scheduler.model.instances import serves
-from scheduler.placement.feasibility import (
-    Level,
-    aggregated_gpus,
-    distributed_gpus,
-    idle_offers,
-    possible,
-    usable,
-)
+from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, possible, usable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from scheduler.model import Ended, Figures, Job, Node
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
 
 ROUND_MEANS = (
@@ -127,9 +120,9 @@ def allocated(nodes: Iterable[Node], ledger: Ledger) -> tuple[int, int]:
     """
     gpus = cores = 0
     for node in nodes:
-        room = ledger.rooms.get(node.id)
-        gpus += node.gpus_total - len(room.gpus if room else node.idle_gpus)
-        cores += node.cores_total - len(room.cores if room else node.idle_cores)
+        free = ledger.free.get(node.id)
+        gpus += node.gpus_total - len(free.gpus if free else node.idle_gpus)
+        cores += node.cores_total - len(free.cores if free else node.idle_cores)
     return gpus, cores
 
 
@@ -138,11 +131,11 @@ def fragments(waiting: Iterable[Job], ledger: Ledger, reserved: Mapping[int, int
 
     `ledger`: promised resources are withheld there; `reserved`: node -> the job that it is reserved for.
     """
-    kept_on = {number: len(room.kept.gpus) for number, room in ledger.rooms.items() if room.kept.gpus}
-    kept_on |= {node: len(room.gpus) + len(room.kept.gpus) for node in reserved if (room := ledger.rooms.get(node))}
+    kept_on = {number: len(free.kept.gpus) for number, free in ledger.free.items() if free.kept.gpus}
+    kept_on |= {node: len(free.gpus) + len(free.kept.gpus) for node in reserved if (free := ledger.free.get(node))}
     ledger = ledger.with_kept() if kept_on else ledger
     jobs = [job for job in {job.alike: job for job in waiting}.values() if not job.is_cpu]  # the last of each kind
-    every = [offer for offer in idle_offers(ledger) if offer.gpus]
+    every = [offer for offer in ledger.idle_offers() if offer.gpus]
     kept = {
         offer.node.id: kept_on[offer.node.id]
         for offer in every

@@ -16,7 +16,7 @@ SHARED = ["--dist", "loadfile", "--no-loadscope-reorder"]
 AGAIN = ["--max-suite-reruns", "5", "--rerun-show-tracebacks"]
 """More failures of tests with servers are no accident of a busy machine."""
 WAITING = 3
-"""So many processes more than cores: most tests with servers wait."""
+"""Processes beyond the number of cores: most tests with servers wait."""
 MOST_PROCESSES = 8
 LEFT_OUT = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "BERTH_DATA_DIR", "DJANGO_SETTINGS_MODULE"}
 

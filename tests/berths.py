@@ -20,13 +20,13 @@ from portal.launch.preparation import stamp, static_fingerprint
 from tests.servers import UP_LIMIT_S, RunningBerth, private_directory, stretched
 
 KEPT = "kept"
-"""The folder of the cache with what templates of other code are made from too."""
+"""The folder of the cache with the parts that templates of other code are made from too."""
 
 
 def template_make(directory):
-    """A data directory with what each first start makes alike: the empty database's tables, and the static files.
+    """A data directory with the files that each first start makes: the empty database's tables, and the static files.
 
-    What a change of other code leaves as it is comes from what was kept of the last time.
+    Parts that a change of other code leaves as they are come from the last time's copy.
     """
     layout, kept = Layout.at(directory / "data"), directory.parent / KEPT
     layout.prepare()
@@ -72,7 +72,7 @@ def static_make(layout, kept):
 
 
 def migrated_keep(database, target):
-    """Keep what the migrations alone made. Their data is about rows, of which an empty database has none."""
+    """Keep the schema that the migrations made. Their data is about rows, and an empty database has none."""
     for old in target.parent.glob("migrated-*"):
         old.unlink()
     under_way = target.with_name("migrated-under-way")
@@ -185,7 +185,7 @@ def template_copy(template, data, *, demo):
 
 
 def static_copy(template, layout):
-    """Give a new data directory the static files alone: its database is not a file in it."""
+    """Give a new data directory only the static files: its database is not a file in it."""
     layout.prepare()
     shutil.copytree(template / "static", layout.root / "static", copy_function=os.link)
     write_json(layout.prepared, {"static": static_fingerprint()})
@@ -246,6 +246,6 @@ def berth_up(request):
 
 @pytest.fixture
 def berth_once(request):
-    """The same for Berths that one test alone uses: they are killed when it ends, and cost the next ones nothing."""
+    """The same for Berths of a single test: they are killed when it ends, and cost the next ones nothing."""
     with factory(request) as start:
         yield start

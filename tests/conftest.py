@@ -1,4 +1,4 @@
-"""What all tests share: real servers on free ports and private directories, and skips that nobody can overlook."""
+"""Fixtures of all tests: real servers on free ports and private directories, and skips that nobody can overlook."""
 
 import functools
 import gc
@@ -23,11 +23,11 @@ from tests.order import group_of, put_in_order, waits
 from tests.purity import all_are_left_out, is_pure, leave_django_out
 from tests.servers import broker_server, postgres_server, postgres_url  # noqa: F401 - fixtures
 
-# The tests start two thousand processes of ours: each module is compiled once, not in each of them, whatever the
-# caller's environment says (a third of what such a process needs before it does anything).
+# The tests start two thousand processes of ours: each module is compiled once, not in each of them, even if the
+# caller's environment forbids it (it takes a third of such a process's start).
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-gc.disable()  # until all tests are collected: what is imported stays
+gc.disable()  # until all tests are collected: imported modules stay
 
 LOUD = {
     "browser": "no Chromium on this machine (`apt install chromium-headless-shell` or `chromium`)",
@@ -83,7 +83,7 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark what is not pure and what may fail once; the core needs no Django; without a browser skip browser tests."""
+    """Mark the tests that are not pure and those that may fail once. Skip browser tests where no browser is."""
     for item in items:
         if not is_pure(item):
             item.add_marker(pytest.mark.impure)
@@ -99,7 +99,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish(session):
-    """What was imported and collected stays until the end: the garbage collector need not walk it after each thousand objects."""
+    """Imported modules and collected tests stay until the end: the garbage collector need not walk them again and again."""
     gc.enable()
     gc.collect()
     gc.freeze()

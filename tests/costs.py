@@ -1,4 +1,4 @@
-"""What each test file costs in processor time, for the end of `./berth test`: that of all processes it started included."""
+"""Processor time of each test file, for the end of `./berth test`: that of all processes it started included."""
 
 import os
 import resource
@@ -56,7 +56,7 @@ class Costs:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item, nextitem):
         result = yield
-        if nextitem is None or nextitem.path != item.path:  # what the file's tests share has ended too
+        if nextitem is None or nextitem.path != item.path:  # the fixtures that the file's tests share have ended too
             now_s = spent_s()
             self.by_file[str(item.path.relative_to(item.config.rootpath))] += now_s - self.before_s
             self.before_s = now_s

@@ -46,7 +46,7 @@ BEGIN
   END LOOP;
 END $$;
 """
-"""A schema with what the tables had at first: Django's lists of models and of what may be done with them, and the schedule."""
+"""A schema with the tables' first rows: Django's lists of models and permissions, and the schedule."""
 PUT_BACK = """
 DO $$ DECLARE each text; columns text;
 BEGIN

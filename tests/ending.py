@@ -1,4 +1,4 @@
-"""The end of a run: no process that a test started outlives it, whatever ended the run."""
+"""The end of a run: no process that a test started outlives it, however the run ended."""
 
 import contextlib
 import os

@@ -7,13 +7,13 @@ from portal.foundation.layout import SOURCE
 
 WAITS = ("system", "browser", "postgres")
 SPACING = 4
-"""So many files that compute for each with servers: all of these have begun when two thirds of the others have."""
+"""Files that compute for each file with servers: all of these have begun when two thirds of the others have."""
 _GROUP = re.compile(r"^pytestmark = [^\]]*?\bmark\.xdist_group\(\"(\w+)\"\)", re.MULTILINE)
 
 
 @cache
 def group_of(file):
-    """Return the group that a file's text names, else the file: what comes to one process."""
+    """Return the group that a file's text names, else the file. One process runs a group."""
     found = _GROUP.search((SOURCE / file).read_text(encoding="utf-8"))
     return found[1] if found else file
 

@@ -1,4 +1,4 @@
-"""Which tests are pure: no database, no server, no process of its own. `./berth test --fast` runs these alone."""
+"""Which tests are pure: no database, no server, no process of its own. `./berth test --fast` runs only these."""
 
 import re
 
@@ -12,7 +12,7 @@ DJANGO_FIXTURES = {
     "_live_server_helper",
     "_template_string_if_invalid_marker",
 }
-"""What pytest-django does round each test: mails, addresses and sites as they were. It takes a tenth of the core's tests' time."""
+"""Fixtures of pytest-django around each test: mails, addresses and sites. They take a tenth of the core's tests' time."""
 CORE = ("tests", "scheduler")
 _ALL_MARKED = re.compile(r"^pytestmark = (\[[^\]]*\]|.*)", re.MULTILINE)
 _MARK, _LEFT_OUT = re.compile(r"\bmark\.(\w+)"), re.compile(r"\bnot (\w+)")

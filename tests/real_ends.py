@@ -1,4 +1,4 @@
-"""What a real part says of its end. `tests/workers/controls/test_ends.py` compares it with real shims; tests of the portal and
+"""A real part's report of its end. `tests/workers/controls/test_ends.py` compares it with real shims; tests of the portal and
 of the client send nothing else (`Cluster.end`).
 """
 
@@ -11,7 +11,7 @@ SIGNALS = {"stopped": 15, "time_limit": 15, "out_of_memory": 9, "gpu_memory_limi
 UNSEEN = frozenset({"lost", "tenant_not_trusted"})
 """Nobody saw these end: there was no command, or no shim any more. Of `start_failed` there may be the code of a build."""
 BASE = {name: value for name, value in REPORT_FIELDS.items() if name != "at"}
-"""What an end says beside when it was."""
+"""The fields of an end's report beside its time."""
 
 
 def real_end(reason: str = "exit", *, exit_code: int | None = None, signal: int | None = None) -> dict[str, Any]:

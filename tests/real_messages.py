@@ -1,4 +1,4 @@
-"""What agent and portal really send each other, one message of each kind. Tests send these, with the values that they are about.
+"""Messages that agent and portal really send each other, one of each kind. Tests send these, with the values that they are about.
 
 `tests/workers/agent/test_real_messages.py` compares them with a real agent's, `tests/portal/nodes/test_real_messages.py` with the
 real portal's: the very same fields, in all depths, with values of the same types.
@@ -57,7 +57,7 @@ REPORT_FIELDS: dict[str, Any] = {
     "detail": "",
     "overran": False,
 }
-"""What each report holds beside its key, sequence and state."""
+"""The fields of each report beside its key, sequence and state."""
 REPORTS: dict[str, Any] = {
     "boot_id": "boot-1",
     "reports": [{**PART, "sequence": 1, "state": "running", **REPORT_FIELDS}],

@@ -1,4 +1,4 @@
-"""What runs in the directory of a part, of a node or of a Berth: found by name, by mark, or by what it writes into."""
+"""Processes in the directory of a part, of a node or of a Berth: found by name, by mark, or by an open file."""
 
 import contextlib
 import os
@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 from workers.controls.cgroups import PREFIX, owner_of
-from workers.controls.leftovers import MARKER
+from workers.controls.killing import MARKER
 from workers.networks.networks import rules_remove
 from workers.system.files import BrokenFileError, read_record
 
 
 def _marks(directory: Path) -> set[str]:
-    """The marks of all parts beneath; what a hostile job put in a record's place is passed over."""
+    """The marks of all parts beneath; a hostile job's forged records are passed over."""
     found = set()
     for path in (at for each in ("", "parts/*/", "nodes/*/parts/*/") for at in directory.glob(f"{each}launch.json")):
         try:

@@ -214,7 +214,7 @@ class RunningBerth:
         return "\n".join(parts)
 
     def end(self):
-        """Kill all of it with its jobs, whatever state it is in. A test that is about an end in order calls `down`."""
+        """Kill all of it with its jobs, in any state. A test that is about an end in order calls `down`."""
         found = self.pids("supervisor").values()  # first, so that nothing is started again
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
@@ -223,7 +223,7 @@ class RunningBerth:
 
 
 USUAL_LOAD = 4.0
-"""Processes a core that want to run while the tests do; each limit knows of so many."""
+"""Processes for each core that want to run while the tests do; each limit allows for them."""
 
 
 def stretched(limit_s):

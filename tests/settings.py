@@ -19,7 +19,7 @@ if MARK not in os.environ:
     _owner = os.getpid()
 
     def _remove() -> None:
-        if os.getpid() == _owner:  # a forked child ends by itself and leaves it alone
+        if os.getpid() == _owner:  # a forked child ends by itself and does not touch it
             shutil.rmtree(_directory, ignore_errors=True)
 
     atexit.register(_remove)

@@ -1,4 +1,4 @@
-"""What a test mounts: a small file system of its own (tmpfs), which can be filled; a folder that is read-only for a while."""
+"""Mounts for a test: a small file system of its own (tmpfs), which can be filled; a folder that is read-only for a while."""
 
 import contextlib
 import os
@@ -78,7 +78,7 @@ def _mounted(path, mib):
 
 @contextlib.contextmanager
 def small_disk(mib):
-    """A SmallDisk of so many MiB. Skips loudly where none can be mounted."""
+    """Make a SmallDisk of this many MiB. Skips loudly where none can be mounted."""
     with _directory() as directory:
         path = directory / "disk"
         path.mkdir()
@@ -91,7 +91,7 @@ def small_disk(mib):
 
 @contextlib.contextmanager
 def read_only(path):
-    """Let a file or folder be read-only for all that opens it now. What is open stays as it is, as after an error of a disk."""
+    """Let a file or folder be read-only when it is opened now. Open files stay as they are, as after an error of a disk."""
     mount, umount = (shutil.which(each) or f"/bin/{each}" for each in ("mount", "umount"))
 
     def run(*argv):

@@ -1,4 +1,4 @@
-"""One dialect: what Berth says is British English (docs/words.md), in sources, documents and templates alike."""
+"""One dialect: Berth's texts are British English (docs/words.md), in sources, documents and templates."""
 
 import re
 import subprocess

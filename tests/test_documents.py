@@ -1,12 +1,14 @@
-"""What README and docs name exists: commands, flags, URLs, files, reasons, knobs and fields."""
+"""Things that README and docs name exist: commands, flags, URLs, files, reasons, knobs and fields."""
 
 import re
+import runpy
 from pathlib import Path
 
 import pytest
 from django.core.management import get_commands
 from django.urls import Resolver404, resolve
 
+from berth_client.cli.verbs import VERBS
 from portal.operate.health.health import health
 from portal.work.jobs.imports.options import OPTIONS
 from scheduler.model import Reason
@@ -57,18 +59,16 @@ PATH = r"`((?:portal|scheduler|workers|client|research|tests|templates|static|do
 ENDED = {ROOT / "CHANGELOG.md", *(ROOT / "docs/decisions").glob("*.md")}
 """They tell of what was."""
 OF_TESTS = {"BERTH_TRACE_DATA", "BERTH_TEST_TORCH", "--fast", "--all", "--fewer-examples", "xdist_group"}
-"""Read by tests alone: where public traces lie, which Python has PyTorch and a GPU; their flags, and a mark."""
+"""Only tests read them: where public traces lie, which Python has PyTorch and a GPU; their flags, and a mark."""
 FOREIGN = set(
     "--nproc --exclude --data-binary --steps --lr --mixed --epochs --start --no-browser --ip --dist --data".split()
 )
-"""Of torchrun, Django, curl, squeue, jupyter, pytest and an example."""
+"""Flags of torchrun, Django, curl, squeue, jupyter, pytest and an example."""
 
 
 def test_commands_exist():
-    script = (ROOT / "berth").read_text()
-    own = re.findall(r"[a-z-]+", re.search(r"command not in \(([^)]*)\)", script).group(1))
-    asking = re.findall(r"[a-z-]+", re.search(r"CLIENT_VERBS = \(([^)]*)\)", script).group(1))
-    assert missing(r"\./berth ([a-z-]+)", {*own, *asking, "help"}.__contains__) == {}
+    known = {*runpy.run_path(str(ROOT / "berth"))["COMMANDS"], *VERBS, "node", "help"}
+    assert missing(r"\./berth ([a-z-]+)", known.__contains__) == {}
     assert {"join_token", "bench"} <= set(get_commands())
     assert missing(r"\./berth manage ([a-z_]+)", get_commands().__contains__) == {}
 
@@ -157,7 +157,7 @@ TOLD = [
     *(path for room in ("portal", "client", "workers", "examples") for path in sorted((ROOT / room).rglob("*.py"))),
     *(path for room in ("templates", "static/js", "examples") for path in sorted((ROOT / room).rglob("*.*"))),
 ]
-"""What people read before they write a command: guides, help, messages, placeholders, examples, templates."""
+"""Texts that people read before they write a command: guides, help, messages, placeholders, examples, templates."""
 
 
 def test_a_jobs_program_is_run_by_python_everywhere():

@@ -3,17 +3,10 @@
 import itertools
 import time
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.__main__ import ALL, DAILY, FAST
-from tests.examples import examples_cut, fewer
-
-
-@pytest.mark.parametrize(("all_of_them", "quick"), [(1, 1), (4, 4), (8, 4), (16, 4), (17, 5), (100, 25), (400, 100)])
-def test_a_quarter_is_left_and_four_where_there_are_as_many(all_of_them, quick):
-    assert fewer(all_of_them) == quick
+from tests.examples import examples_cut
 
 
 def drawing(found, **more):
@@ -45,9 +38,3 @@ def test_no_test_fails_because_the_machine_is_busy():
 
     test()
     assert next(slow) == 2
-
-
-def test_the_quick_tests_alone_ask_for_it(pytestconfig):
-    assert "--fewer-examples" in FAST
-    assert "--fewer-examples" not in {*DAILY, *ALL}
-    assert pytestconfig.getoption("--fewer-examples") in {True, False}

@@ -1,4 +1,4 @@
-"""The house's own rules: lint, types, who may import whom, no change of a model without its migration, nothing left lying."""
+"""The house's own rules: lint, types, allowed imports, no change of a model without its migration, nothing left lying."""
 
 import contextlib
 import subprocess

@@ -1,10 +1,6 @@
 """A run imports no file whose tests are all left out, and leaves out no other."""
 
-from types import SimpleNamespace
-
-import pytest
-
-from tests.purity import all_are_left_out, leave_django_out
+from tests.purity import all_are_left_out
 
 FAST, DAILY, EVERY = "not system and not impure and not slow", "not gpu and not slow", "system or slow"
 DATABASE, SERVERS = "pytestmark = pytest.mark.django_db", "pytestmark = [pytest.mark.system, pytest.mark.browser]"
@@ -12,13 +8,11 @@ LONG = "pytestmark = [\n    pytest.mark.system,\n    pytest.mark.slow,\n]"
 SOME = ("@pytest.mark.django_db\ndef test(): pass", "# pytestmark = pytest.mark.slow")
 
 
-@pytest.mark.parametrize(
-    ("expression", "left_out"), [(FAST, {DATABASE, SERVERS, LONG}), (DAILY, {LONG}), (EVERY, set()), ("", set())]
-)
-def test_a_file_is_left_out_by_a_mark_of_all_its_tests(tmp_path, expression, left_out):
-    for text in (DATABASE, SERVERS, LONG, *SOME):
-        (tmp_path / "test_it.py").write_text(f"import pytest\n\n{text}\n")
-        assert all_are_left_out(tmp_path / "test_it.py", tmp_path, expression) == (text in left_out), text
+def test_a_file_is_left_out_by_a_mark_of_all_its_tests(tmp_path):
+    for expression, left_out in ((FAST, {DATABASE, SERVERS, LONG}), (DAILY, {LONG}), (EVERY, set()), ("", set())):
+        for text in (DATABASE, SERVERS, LONG, *SOME):
+            (tmp_path / "test_it.py").write_text(f"import pytest\n\n{text}\n")
+            assert all_are_left_out(tmp_path / "test_it.py", tmp_path, expression) == (text in left_out), text
 
 
 def test_a_file_is_left_out_by_its_place(tmp_path):
@@ -29,13 +23,3 @@ def test_a_file_is_left_out_by_its_place(tmp_path):
         assert not all_are_left_out(tmp_path / place, tmp_path, DAILY)
     (tmp_path / "tests" / "workers" / "conftest.py").write_text("")
     assert not all_are_left_out(tmp_path / "tests" / "workers" / "conftest.py", tmp_path, FAST)
-
-
-@pytest.mark.parametrize(
-    ("room", "left"), [("scheduler", ["monkeypatch"]), ("portal", ["_dj_autoclear_mailbox", "monkeypatch"])]
-)
-def test_nothing_of_django_is_made_ready_for_the_core(tmp_path, room, left):
-    names = ["_dj_autoclear_mailbox", "monkeypatch"]
-    config = SimpleNamespace(rootpath=tmp_path)
-    leave_django_out(SimpleNamespace(path=tmp_path / "tests" / room / "test_it.py", config=config, fixturenames=names))
-    assert names == left

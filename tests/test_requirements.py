@@ -1,4 +1,4 @@
-"""Ranges, lock files and licences agree: what `./berth` installs is what the ranges ask for, each file with its hash."""
+"""Ranges, lock files and licences agree: `./berth` installs versions within the ranges, each file with its hash."""
 
 import ast
 import re

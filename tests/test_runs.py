@@ -1,4 +1,4 @@
-"""`./berth test`: which tests run and in which order, and what the end of a run says."""
+"""`./berth test`: which tests run and in which order, and the lines at the end of a run."""
 
 import os
 import signal
@@ -18,23 +18,19 @@ from tests.__main__ import AGAIN, ALL, DAILY, FAST, SHARED, arguments_for, envir
 FILE, TEST = "tests/test_runs.py", "tests/test_runs.py::test_it[a b]"
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ([], [*DAILY, "-n", "5", *SHARED]),
-        (["--all", "-x"], [*ALL, "-n", "5", *SHARED, "-x"]),
-        (["--fast"], [*FAST, "-n", "2", *SHARED]),
-        (["--fast", "tests/scheduler"], [*FAST, "-n", "2", *SHARED, "tests/scheduler"]),
-        (["--fast", FILE], [*FAST, FILE]),
-        (["tests/scheduler"], [*ALL, "tests/scheduler"]),
-        ([TEST], [*ALL, TEST]),
-        (["-m", "gpu", FILE], ["-m", "gpu", FILE]),
-    ],
-)
-def test_what_pytest_is_asked_for(given, expected):
-    beside = len(given) - sum(each in {"--fast", "--all"} for each in given)
-    expected[len(expected) - beside : len(expected) - beside] = AGAIN
-    assert arguments_for(given, 2) == expected
+def test_what_pytest_is_asked_for(subtests):
+    for given, before, after in (
+        ([], [*DAILY, "-n", "5", *SHARED], []),
+        (["--all", "-x"], [*ALL, "-n", "5", *SHARED], ["-x"]),
+        (["--fast"], [*FAST, "-n", "2", *SHARED], []),
+        (["--fast", "tests/scheduler"], [*FAST, "-n", "2", *SHARED], ["tests/scheduler"]),
+        (["--fast", FILE], FAST, [FILE]),
+        (["tests/scheduler"], ALL, ["tests/scheduler"]),
+        ([TEST], ALL, [TEST]),
+        (["-m", "gpu", FILE], [], ["-m", "gpu", FILE]),
+    ):
+        with subtests.test(given=given):
+            assert arguments_for(given, 2) == [*before, *AGAIN, *after]
 
 
 def test_pytest_finds_its_own_settings_and_no_installation():
@@ -119,11 +115,50 @@ def test_skipped(why): pytest.skip()
 """
 
 
+SPENDS = """
+SPEND = "import time; sum(i for i in iter(lambda: int(time.process_time() < 0.5), 0))"
+def test_starts_what_outlives_it():
+    subprocess.run(["sh", "-c", f'"{sys.executable}" -c "{SPEND}" & echo $! > pid'], check=True)
+def test_waits_for_it():
+    pid = open("pid").read().strip()
+    while open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] != "Z": time.sleep(0.05)
+"""
+LEAVES = """
+def test_it():
+    if os.fork() == 0:  # and its child is an orphan at once
+        os.setsid()
+        subprocess.Popen([sys.executable, "-c", "MARK; import os, time; os.setsid(); time.sleep(300)"])
+        os._exit(0)
+    time.sleep(WAITS)
+"""
+
+
+@pytest.fixture
+def mark():
+    """A text in the command lines of what a run leaves."""
+    made = uuid.uuid4().hex
+    yield made
+    for pid in running_with(made):
+        os.kill(pid, signal.SIGKILL)
+
+
+def running_with(mark):
+    return [each.pid for each in psutil.process_iter(["cmdline"]) if mark in " ".join(each.info["cmdline"] or ())]
+
+
+def leaving(mark, waits_s):
+    """Two files of tests that leave a process each, and then wait."""
+    text = LEAVES.replace("MARK", repr(mark)).replace("WAITS", str(waits_s))
+    return {"test_one.py": text, "test_two.py": text}
+
+
 @pytest.mark.impure
-def test_groups_come_to_one_process_a_second_try_is_told_and_so_is_what_was_skipped(tmp_path):
+def test_a_run_groups_files_tries_again_and_tells_of_all_that_happened(tmp_path, mark):
+    """It names what was flaky or skipped, what each file cost, children of ended processes included, and what it ended."""
     grouped = {f"test_group_{number}.py": GROUP for number in range(4)}
     others = {f"test_other_{number}.py": "def test_it(): pass\n" for number in range(6)}
-    done = subprocess.run(**command_in(tmp_path, {"test_flaky.py": FLAKY} | grouped | others), timeout=120)
+    own = {"test_flaky.py": FLAKY, "test_spends.py": SPENDS} | leaving(mark, 0)
+    done = subprocess.run(**command_in(tmp_path, own | grouped | others), timeout=120)
     assert done.returncode == 0, done.stdout
     told = [line.split() for line in (tmp_path / "told").read_text().splitlines()]
     assert [name for name, _ in told] == sorted(name.removesuffix(".py") for name in grouped)
@@ -131,65 +166,30 @@ def test_groups_come_to_one_process_a_second_try_is_told_and_so_is_what_was_skip
     assert "FLAKY: failed, and passed when it was run again: test_flaky.py::test_fails_once\n" in done.stdout
     assert "the cause" in done.stdout
     assert (tmp_path / "skipped").read_text() == "test_flaky.py::test_skipped[no rights]\n"
+    assert "15 passed, 1 skipped, 1 rerun" in done.stdout
     assert "processor time of the tests: " in done.stdout
-    assert "11 passed, 1 skipped, 1 rerun" in done.stdout
-
-
-SPENDS = """
-SPEND = "import time; sum(i for i in iter(lambda: int(time.process_time() < 1.5), 0))"
-def test_starts_what_outlives_it():
-    subprocess.run(["sh", "-c", f'"{sys.executable}" -c "{SPEND}" & echo $! > pid'], check=True)
-def test_waits_for_it():
-    pid = open("pid").read().strip()
-    while open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] != "Z": time.sleep(0.05)
-"""
-
-
-@pytest.mark.impure
-def test_what_a_process_spends_counts_after_its_parent_ended_too(tmp_path):
-    others = {f"test_other_{number:02}.py": "def test_it(): pass\n" for number in range(12)}
-    done = subprocess.run(**command_in(tmp_path, {"test_spends.py": SPENDS} | others), timeout=120)
     (spent_s,) = (float(line.split()[0]) for line in done.stdout.splitlines() if line.endswith(" s  test_spends.py"))
-    assert spent_s >= 1.4, "of 1.5 s, as the kernel counts"
-
-
-LEAVES = """
-def test_it():
-    if os.fork() == 0:  # and its child is an orphan at once
-        os.setsid()
-        subprocess.Popen([sys.executable, "-c", "{mark!r}; import os, time; os.setsid(); time.sleep(300)"])
-        os._exit(0)
-    time.sleep({waits})
-"""
-
-
-def running_with(mark):
-    return [each.pid for each in psutil.process_iter(["cmdline"]) if mark in " ".join(each.info["cmdline"] or ())]
+    assert spent_s >= 0.4, "of 0.5 s, as the kernel counts"
+    assert running_with(mark) == [], done.stdout
+    assert done.stdout.count(mark) == done.stdout.count("still ran after the tests, and was ended: ") == 2
 
 
 @pytest.mark.impure
-@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])
-def test_however_a_run_ends_all_that_it_started_ends(tmp_path, number):
-    mark = uuid.uuid4().hex
-    leaves = LEAVES.format(mark=mark, waits=300 if number else 0)
-    running = subprocess.Popen(
-        **command_in(tmp_path, {"test_one.py": leaves, "test_two.py": leaves}), start_new_session=True
-    )
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_however_a_run_is_stopped_all_that_it_started_ends(tmp_path, mark, number):
+    running = subprocess.Popen(**command_in(tmp_path, leaving(mark, 300)), start_new_session=True)
     try:
         deadline = time.monotonic() + 60
-        while number and len(running_with(mark)) < 2:
+        while len(running_with(mark)) < 2:
             assert time.monotonic() < deadline, "the tests did not begin"
             time.sleep(0.1)
-        if number:
-            os.killpg(running.pid, number)  # as a terminal does
+        os.killpg(running.pid, number)  # as a terminal does
         told, _ = running.communicate(timeout=60)
         assert running_with(mark) == [], told
-        assert running.returncode == (2 if number else 0), told
+        assert running.returncode == 2, told
         assert told.count(mark) == told.count("still ran after the tests, and was ended: ") == 2
     finally:
         running.kill()
-        for pid in running_with(mark):
-            os.kill(pid, signal.SIGKILL)
 
 
 class Fake:

@@ -19,7 +19,7 @@ VARIABLE = re.compile(r"\bBERTH_[A-Z][A-Z_]*[A-Z]\b")
 
 
 def sources():
-    """Our own code by path: what runs, without tests and documents."""
+    """Our own code by path, without tests and documents."""
     files = [ROOT / "berth", ROOT / "manage.py"]
     for room in ("portal", "workers", "scheduler", "research", "examples"):
         files += (ROOT / room).rglob("*.py")

@@ -21,7 +21,7 @@ FENCES = tuple(f"# fmt: {word}" for word in ("off", "skip"))
 
 
 class Module(NamedTuple):
-    """What the rules ask of a module. Its tree goes at once: the garbage collector would walk a million nodes for each other test."""
+    """The facts of a module that the rules need. Its tree goes at once: the garbage collector would walk a million nodes for each other test."""
 
     path: str
     lines: int
@@ -31,7 +31,7 @@ class Module(NamedTuple):
 
 @cache
 def modules(root=ROOT):
-    """{dotted name: Module} of what is ours but migrations."""
+    """{dotted name: Module} of all our code but migrations."""
     files = [path for room in ROOMS for path in sorted((root / room).rglob("*.py")) if "migrations" not in path.parts]
     names = {path: ".".join(path.relative_to(root).with_suffix("").parts).removeprefix("client.") for path in files}
     return {names[path].removesuffix(".__init__"): module(path.relative_to(root), path.read_text()) for path in files}
@@ -81,7 +81,7 @@ def for_types(statement):
 
 
 def imports(body):
-    """The full names that are imported when it runs, late imports too; those for types alone are left out."""
+    """The full names that are imported when it runs, late imports too; those only for types are left out."""
     for each in statements(body, without=for_types):
         if isinstance(each, ast.ImportFrom) and each.module and not each.level:
             yield from (f"{each.module}.{alias.name}" for alias in each.names)

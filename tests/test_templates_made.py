@@ -1,4 +1,4 @@
-"""What the tests' templates are made from: what was kept gives the very files that are made from nothing."""
+"""The tests' templates: kept parts give the very files that are made from nothing."""
 
 import contextlib
 import re
@@ -52,20 +52,3 @@ def test_static_files_are_collected_once_until_one_changes(tmp_path, monkeypatch
         found.append((layout.root / "static" / "css" / "a.css").read_text())
     assert found == ["1", "1", "2"]
     assert len(list(kept.iterdir())) == 1
-
-
-def test_what_is_kept_has_the_tables_and_no_rows_but_the_migrations(tmp_path):
-    database, kept = tmp_path / "database", tmp_path / "migrated-now"
-    (tmp_path / "migrated-before").touch()
-    with contextlib.closing(sqlite3.connect(database)) as made:
-        made.executescript(
-            "CREATE TABLE django_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, name);"
-            "CREATE TABLE job (id INTEGER PRIMARY KEY AUTOINCREMENT, name);"
-            "INSERT INTO django_migrations (name) VALUES ('0001'); INSERT INTO job (name) VALUES ('x'), ('y');"
-        )
-    berths.migrated_keep(database, kept)
-    with contextlib.closing(sqlite3.connect(kept)) as found:
-        assert found.execute("SELECT name FROM django_migrations").fetchall() == [("0001",)]
-        assert found.execute("SELECT count(*) FROM job").fetchone() == (0,)
-        assert dict(found.execute("SELECT name, seq FROM sqlite_sequence")) == {"django_migrations": 1, "job": 0}
-    assert not (tmp_path / "migrated-before").exists()

@@ -22,7 +22,7 @@ the little of a core that stands for a virtual GPU beside whatever else computes
 WHEELS = "BERTH_AGENT_ENVIRONMENTS_WHEELS"
 """In it stands a directory that is empty at first, in which a file may lay wheels."""
 LIMIT_S = 60.0
-"""So long a file's last jobs may take to end."""
+"""Time that a file's last jobs may take to end."""
 STANDING = {
     "tenants": "select name, weight, gpu_quota, core_quota, queued_jobs_quota, is_active from tenants_tenant order by name",
     "people": "select u.username, u.is_active, u.time_zone, m.role, m.tenant_id from tenants_user u "
@@ -37,7 +37,7 @@ STANDING = {
     "open jobs": "select id, name, state from jobs_job where ended_at is null and id not in (select job_id from estimation_linkprobe)",
     "open simulations": "select id, name, state from simulations_simulation where ended_at is null",
 }
-"""What one file would leave to the next one."""
+"""Things that one file could leave to the next one."""
 
 
 def standing(berth):
@@ -109,7 +109,7 @@ def berth_shared(request, together):
     if together.failures > failed or hasattr(request.module, "SPENDS_ITS_BERTH"):
         together.end()
         return
-    with contextlib.suppress(AssertionError):  # told below, without all logs
+    with contextlib.suppress(AssertionError):  # reported below, without all logs
         berth.wait(lambda: not changed(before, standing(berth)), limit_s=LIMIT_S)
     berth.wait_healthy()
     if left := changed(before, standing(berth)):

@@ -1,4 +1,4 @@
-"""The example's training in one process and without a break: what its resumed runs must agree with."""
+"""The example's training in one process and without a break: its resumed runs must agree with it."""
 
 import importlib.util
 from functools import cache

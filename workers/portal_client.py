@@ -12,25 +12,27 @@ import httpx2
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import (
+        ArtefactsAnswer,
+        ArtefactsRequest,
         Hello,
         LogAnswer,
+        LogsAnswer,
+        LogsBody,
         PartName,
         RecordsAnswer,
         RecordsBody,
         Registered,
         ReportAnswer,
         ReportBody,
+        Secrets,
         Spec,
         Sync,
         Telemetry,
     )
-    from workers.protocol.wire_artefacts import ArtefactsAnswer, ArtefactsRequest
-    from workers.protocol.wire_code import Secrets
-    from workers.protocol.wire_logs import LogsAnswer, LogsBody
 
 _PREFIX = "/api/agent/v1/"
 _TIMEOUT_S = 15.0
@@ -40,7 +42,11 @@ _CHECKED_BYTES_S = 100e6
 NUMBER = (int, float)
 SEEN: dict[str, dict[str, type | tuple[type, ...]]] = {
     "register": {"node": (int, str), "name": str, "token": str},
-    "hello": {"name": str, **dict.fromkeys(("report_period_s", "sample_period_s", "grace_s", "lease_grace_s"), NUMBER)},
+    "hello": {
+        "name": str,
+        **dict.fromkeys(("report_period_s", "sample_period_s", "grace_s", "lease_grace_s"), NUMBER),
+        "measures": dict,
+    },
     "sync": {"revision": int, "attempts": list},
     "report": dict.fromkeys(("accepted", "refused", "leases", "stop"), list),
     "records": {"parts": list},
@@ -92,6 +98,22 @@ class Backoff:
         self._tries = 0
 
 
+async def try_each(calls: Iterable[Callable[[], Awaitable[Any]]]) -> bool:
+    """Make every call: one that the portal fails over holds back no other. Return whether one said that there is more.
+
+    Raises the last PortalFailedError.
+    """
+    more, failed = False, None
+    for call in calls:
+        try:
+            more |= bool(await call())
+        except PortalFailedError as error:
+            failed = error
+    if failed is not None:
+        raise failed
+    return more
+
+
 def _raise_for(response: httpx2.Response) -> None:
     if response.status_code < 400:
         return
@@ -125,10 +147,10 @@ def _answer_of(response: httpx2.Response, path: str) -> Any:
     if path == "telemetry":
         return answer
     if not isinstance(answer, dict):
-        raise PortalAwayError(f"what answers {path} is not the portal: it says no object")
+        raise PortalAwayError(f"a stranger answers {path}, and no portal: it says no object")
     for name, kind in SEEN.get(path, {}).items():
         if not isinstance(answer.get(name), kind):
-            raise PortalAwayError(f"what answers {path} is not the portal: {name} is missing or no such thing")
+            raise PortalAwayError(f"a stranger answers {path}, and no portal: {name} is missing or of another kind")
     return answer
 
 

@@ -6,8 +6,21 @@
 >>> print(berth.jobs_wait(job["number"])["state"])
 """
 
+from berth_client.cluster import Cluster
 from berth_client.errors import AwayError, ClientError, RefusedError
-from berth_client.portal import Berth
+from berth_client.jobs import Jobs
+from berth_client.laboratory import Laboratory
+from berth_client.templates import Templates
+from berth_client.tenants import Tenants
+from berth_client.terminal import Terminals
+from berth_client.uploads import Uploads
 
 __all__ = ["AwayError", "Berth", "ClientError", "RefusedError"]
 __version__ = "0.1.0"
+
+
+class Berth(Jobs, Uploads, Cluster, Laboratory, Templates, Tenants, Terminals):
+    """One portal, asked with one token. Methods and their arguments are named as in REST (`/api/v1/docs` on the portal).
+
+    Every method raises RefusedError where the portal refuses (it then changed nothing) and AwayError where none answers.
+    """

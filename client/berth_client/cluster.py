@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from berth_client.rest import Rest, part
+from berth_client.rest import Rest, operation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from berth_client.shapes import Me, Node, NodeDetail, Page
 
 
 class Cluster(Rest):
-    def me(self) -> Me:
-        found: Me = self.ask("GET", "/me")
-        return found
+    @operation("GET", "/me")
+    def me(self) -> Me: ...
 
+    @operation("GET", "/nodes")
     def nodes_list(
         self,
         *,
@@ -26,40 +24,27 @@ class Cluster(Rest):
         after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
-    ) -> Page[Node]:
-        query = {
-            "gpu_type": gpu_type,
-            "hours": hours,
-            "ordering": ordering,
-            "after": after,
-            "page": page,
-            "page_size": page_size,
-        }
-        found: Page[Node] = self.ask("GET", "/nodes", query=query)
-        return found
+    ) -> Page[Node]: ...
 
-    def nodes_each(self, *, most: int | None = None, **filters: Any) -> Iterator[Node]:
-        """Yield the nodes of `nodes_list(**filters)`, page by page, at most `most`."""
-        yield from self.each("/nodes", query=filters, most=most)  # type: ignore[misc] # rows are what REST says they are
+    @operation("GET", "/nodes/{name}")
+    def nodes_show(self, name: str, *, hours: int | None = None) -> NodeDetail: ...
 
-    def nodes_show(self, name: str, *, hours: int | None = None) -> NodeDetail:
-        return self._node("GET", name, query={"hours": hours})
+    @operation("POST", "/nodes/{name}/drain")
+    def nodes_drain(self, name: str, *, reason: str) -> NodeDetail: ...
 
-    def nodes_drain(self, name: str, *, reason: str) -> NodeDetail:
-        return self._node("POST", name, "/drain", body={"reason": reason})
+    @operation("POST", "/nodes/{name}/resume")
+    def nodes_resume(self, name: str) -> NodeDetail: ...
 
-    def nodes_resume(self, name: str) -> NodeDetail:
-        return self._node("POST", name, "/resume")
+    @operation("POST", "/nodes/{name}/dead")
+    def nodes_dead(self, name: str, *, reason: str) -> NodeDetail: ...
 
-    def nodes_dead(self, name: str, *, reason: str) -> NodeDetail:
-        return self._node("POST", name, "/dead", body={"reason": reason})
+    @operation("POST", "/nodes/{name}/gpus/{index}/cordon")
+    def gpus_cordon(self, name: str, index: int, *, reason: str) -> NodeDetail: ...
 
-    def gpus_cordon(self, name: str, index: int, *, reason: str) -> NodeDetail:
-        return self._node("POST", name, f"/gpus/{part(index)}/cordon", body={"reason": reason})
+    @operation("POST", "/nodes/{name}/gpus/{index}/resume")
+    def gpus_resume(self, name: str, index: int) -> NodeDetail: ...
 
-    def gpus_resume(self, name: str, index: int) -> NodeDetail:
-        return self._node("POST", name, f"/gpus/{part(index)}/resume")
-
+    @operation("GET", "/rounds")
     def rounds_list(
         self,
         *,
@@ -68,22 +53,17 @@ class Cluster(Rest):
         after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
-    ) -> Page[dict[str, Any]]:
-        query = {"since": since, "ordering": ordering, "after": after, "page": page, "page_size": page_size}
-        found: Page[dict[str, Any]] = self.ask("GET", "/rounds", query=query)
-        return found
+    ) -> Page[dict[str, Any]]: ...
 
-    def rounds_show(self, number: int | str) -> dict[str, Any]:
-        found: dict[str, Any] = self.ask("GET", f"/rounds/{part(number)}")
-        return found
+    @operation("GET", "/rounds/{number}")
+    def rounds_show(self, number: int | str) -> dict[str, Any]: ...
 
+    @operation("GET", "/plannings/{number}")
     def plannings_show(
         self, number: int | str, *, page: int | None = None, page_size: int | None = None
-    ) -> dict[str, Any]:
-        query = {"page": page, "page_size": page_size}
-        found: dict[str, Any] = self.ask("GET", f"/plannings/{part(number)}", query=query)
-        return found
+    ) -> dict[str, Any]: ...
 
+    @operation("GET", "/neighbours")
     def neighbours_list(
         self,
         *,
@@ -91,15 +71,12 @@ class Cluster(Rest):
         after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
-    ) -> Page[dict[str, Any]]:
-        query = {"ordering": ordering, "after": after, "page": page, "page_size": page_size}
-        found: Page[dict[str, Any]] = self.ask("GET", "/neighbours", query=query)
-        return found
+    ) -> Page[dict[str, Any]]: ...
 
-    def sharing_show(self, *, range: str | None = None) -> dict[str, Any]:  # noqa: A002 - as in REST
-        found: dict[str, Any] = self.ask("GET", "/sharing", query={"range": range})
-        return found
+    @operation("GET", "/sharing")
+    def sharing_show(self, *, range: str | None = None) -> dict[str, Any]: ...  # noqa: A002 - as in REST
 
+    @operation("GET", "/sharing/decisions")
     def sharing_decisions_list(
         self,
         *,
@@ -108,15 +85,7 @@ class Cluster(Rest):
         after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
-    ) -> Page[dict[str, Any]]:
-        query = {"range": range, "only": only, "after": after, "page": page, "page_size": page_size}
-        found: Page[dict[str, Any]] = self.ask("GET", "/sharing/decisions", query=query)
-        return found
+    ) -> Page[dict[str, Any]]: ...
 
-    def metrics(self, *, range: str | None = None, since: str | None = None) -> dict[str, Any]:  # noqa: A002 - as in REST
-        found: dict[str, Any] = self.ask("GET", "/metrics", query={"range": range, "since": since})
-        return found
-
-    def _node(self, method: str, name: str, verb: str = "", **more: Any) -> NodeDetail:
-        found: NodeDetail = self.ask(method, f"/nodes/{part(name)}{verb}", **more)
-        return found
+    @operation("GET", "/metrics")
+    def metrics(self, *, range: str | None = None, since: str | None = None) -> dict[str, Any]: ...  # noqa: A002 - as in REST

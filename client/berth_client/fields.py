@@ -1,4 +1,4 @@
-"""A job's fields: types, flags, what is shown. Made by `./berth manage client_fields`; do not edit."""
+"""A job's fields: types, flags, labels. Made by `./berth manage client_fields`; do not edit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Flag(NamedTuple):
 
 
 class JobDescription(TypedDict, total=False):
-    """What to run and what it needs; `/api/v1/docs` says what each field means."""
+    """The command and its needs; `/api/v1/docs` explains each field."""
 
     name: str | None
     model: str | None
@@ -69,7 +69,7 @@ class JobDescription(TypedDict, total=False):
 
 
 class Asked(TypedDict):
-    """What REST answers of a job in a list."""
+    """REST's answer for a job in a list."""
 
     name: str
     model: str
@@ -94,7 +94,7 @@ class Asked(TypedDict):
 
 
 class AskedMore(TypedDict):
-    """What REST answers of one job besides."""
+    """More of REST's answer for one job."""
 
     pipelined: bool | None
     heavy_between_iterations: bool | None
@@ -110,7 +110,7 @@ class AskedMore(TypedDict):
 
 
 FLAGS = (
-    Flag("--name", "name", "text", "TEXT", "what the job is called; else its program's name"),
+    Flag("--name", "name", "text", "TEXT", "the job's name; else its program's name"),
     Flag("--model", "model", "text", "NAME", "jobs with one model share what was measured of them"),
     Flag("--tenant", "tenant", "text", "T", "for which tenant, where you are in several"),
     Flag(
@@ -142,7 +142,11 @@ FLAGS = (
     Flag("--disk", "disk_gib", "gib", "AMOUNT", "disk on each node, for example 50G; a job that takes more is ended"),
     Flag("--time", "time_limit_s", "duration", "T", "time limit, for example 30min, 10h or 1:30:00 (hours first)"),
     Flag(
-        "--idle-timeout", "idle_timeout_s", "duration", "T", "ended, after a warning, when it was not used for so long"
+        "--idle-timeout",
+        "idle_timeout_s",
+        "duration",
+        "T",
+        "ended, after a warning, when nothing used it for this time",
     ),
     Flag("--grace", "grace_s", "duration", "T", "from SIGTERM to SIGKILL when it is to stop (30 s)"),
     Flag(
@@ -170,7 +174,7 @@ FLAGS = (
         "of a --shareable job: the share of a GPU that it needs, 0.05 to 1",
     ),
     Flag("--gpu-memory", "gpu_memory_mib", "mib", "AMOUNT", "of a --shareable job: GPU memory, for example 4G"),
-    Flag("--array", "array", "array", "N[%M]", "so many tasks, M of them at once; each reads BERTH_ARRAY_INDEX"),
+    Flag("--array", "array", "array", "N[%M]", "N tasks, M of them at once; each reads BERTH_ARRAY_INDEX"),
 )
 SHOWN = (
     ("memory", "memory_mib", "mib"),
@@ -182,4 +186,4 @@ SHOWN = (
     ("share of the GPU", "gpu_compute", "number"),
     ("gPU memory", "gpu_memory_mib", "mib"),
 )
-"""Label, field and kind of what a job asks for."""
+"""Label, field and kind of each request that is shown."""

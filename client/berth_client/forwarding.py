@@ -12,13 +12,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from berth_client.errors import AwayError
-from berth_client.rest import Rest
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from berth_client.duplex import Duplex
+    from berth_client.websocket import Duplex
 
 OPEN, DATA, CREDIT, CLOSE = 1, 3, 4, 6
 WINDOW = 64 * 1024
@@ -26,18 +25,6 @@ MOST_DATA = 16 * 1024
 QUIET = frozenset({"left", "ended"})
 """Codes of a connection's end that is nothing to tell of."""
 _HEAD, _CREDIT = struct.Struct("!BI"), struct.Struct("!I")
-
-
-class Forwards(Rest):
-    def jobs_forward(self, number: int | str, port: int, *, rank: int = 0) -> Duplex:
-        """Open the way to a port that a running job listens on; `Connections` speaks over it.
-
-        Texts are JSON: `{"state": "open", "node"}` comes first, `{"state": "ended", "code", "detail"}` last.
-        """
-        needs = "what stands before the portal must pass WebSockets, and a Berth from before there were forwarded ports has none"
-        talk = self.talked_in_job(number, "forward", rank=rank, lacks="forwards no port", needs=needs)
-        talk.send(json.dumps({"port": port}))
-        return talk
 
 
 class Connection:

@@ -1,39 +1,32 @@
-"""Jobs over REST: submit, list, show, act, read logs; and waiting for an end, which needs several requests."""
+"""Jobs over REST: submit, list, show, act, read logs; and waiting for an end or following a log, by several requests."""
 
 from __future__ import annotations
 
+import json
 import time
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from berth_client.errors import AwayError
-from berth_client.rest import Rest, part, path_parts
+from berth_client.rest import Rest, operation, part, path_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from berth_client.fields import JobDescription
-    from berth_client.shapes import (
-        Artefact,
-        ArtefactPage,
-        Explanation,
-        Imported,
-        Job,
-        JobDetail,
-        LogPiece,
-        Offers,
-        Page,
-        Plan,
-    )
+    from berth_client.shapes import ArtefactPage, Explanation, Imported, Job, JobDetail, LogPiece, Offers, Page, Plan
 
 T = TypeVar("T")
 FINAL = frozenset({"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "OUT_OF_MEMORY", "NODE_FAIL"})
 
 POLL_S = 1.0
+FOLLOW_S = 20
 PATIENCE_S = 600.0
 """How long a waiting call retries a portal that does not answer."""
 
 
 class Jobs(Rest):
+    @operation("GET", "/jobs")
     def jobs_list(
         self,
         *,
@@ -55,29 +48,7 @@ class Jobs(Rest):
         after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
-    ) -> Page[Job]:
-        query = {
-            "state": state,
-            "tenant": tenant,
-            "owner": owner,
-            "category": category,
-            "label": label,
-            "node": node,
-            "name": name,
-            "array": array,
-            "since": since,
-            "until": until,
-            "started_since": started_since,
-            "started_until": started_until,
-            "ended_since": ended_since,
-            "ended_until": ended_until,
-            "ordering": ordering,
-            "after": after,
-            "page": page,
-            "page_size": page_size,
-        }
-        found: Page[Job] = self.ask("GET", "/jobs", query=query)
-        return found
+    ) -> Page[Job]: ...
 
     def jobs_submit(self, description: JobDescription, *, idempotency_key: str | None = None) -> JobDetail:
         """Submit a job, once only: when no answer comes it is sent again under one key (yours, or one made here)."""
@@ -101,14 +72,14 @@ class Jobs(Rest):
         found: Imported = self.ask("POST", "/jobs/import", body=body)
         return found
 
-    def jobs_show(self, number: int | str) -> JobDetail:
-        return self._job("GET", number)
+    @operation("GET", "/jobs/{number}")
+    def jobs_show(self, number: int | str) -> JobDetail: ...
 
+    @operation("GET", "/jobs/{number}/description")
     def jobs_description(self, number: int | str, *, begin_with: str | None = None) -> JobDescription:
         """Return the job's description; `begin_with`: an artefact of it, or folder with a / at its end, as `inputs`."""
-        found: JobDescription = self.ask("GET", f"/jobs/{part(number)}/description", query={"begin_with": begin_with})
-        return found
 
+    @operation("PATCH", "/jobs/{number}")
     def jobs_change(
         self,
         number: int | str,
@@ -120,22 +91,18 @@ class Jobs(Rest):
         gpus: Any = None,
     ) -> JobDetail:
         """Change a waiting job, or make a running one's time limit longer. None leaves a thing as it is."""
-        wanted = {"priority": priority, "name": name, "labels": labels, "time_limit_s": time_limit_s, "gpus": gpus}
-        return self._job("PATCH", number, body={key: value for key, value in wanted.items() if value is not None})
 
-    def jobs_explain(self, number: int | str, *, what_if: bool = False) -> Explanation:
-        query = {"what_if": True} if what_if else None
-        found: Explanation = self.ask("GET", f"/jobs/{part(number)}/explain", query=query)
-        return found
+    @operation("GET", "/jobs/{number}/explain")
+    def jobs_explain(self, number: int | str, *, what_if: bool = False) -> Explanation: ...
 
-    def jobs_offers(self, number: int | str) -> Offers:
-        found: Offers = self.ask("GET", f"/jobs/{part(number)}/offers")
-        return found
+    @operation("GET", "/jobs/{number}/offers")
+    def jobs_offers(self, number: int | str) -> Offers: ...
 
+    @operation("POST", "/jobs/{number}/offers")
     def jobs_offer_accept(self, number: int | str, *, change: str, value: Any) -> JobDetail:
         """Take an offer of `jobs_offers`: it is planned again first, and changes nothing where it no longer holds (409)."""
-        return self._job("POST", number, "/offers", body={"change": change, "value": value})
 
+    @operation("GET", "/jobs/{number}/artefacts")
     def jobs_artefacts(
         self,
         number: int | str,
@@ -146,13 +113,6 @@ class Jobs(Rest):
         page_size: int | None = None,
     ) -> ArtefactPage:
         """List the files in a job's `$BERTH_ARTEFACTS`, by path; `under`: below that folder."""
-        query = {"under": under, "after": after, "page": page, "page_size": page_size}
-        found: ArtefactPage = self.ask("GET", f"/jobs/{part(number)}/artefacts", query=query)
-        return found
-
-    def jobs_artefacts_each(self, number: int | str, *, under: str | None = None) -> Iterator[Artefact]:
-        path = f"/jobs/{part(number)}/artefacts"
-        yield from self.each(path, query={"under": under})  # type: ignore[misc] # rows are what REST says they are
 
     def jobs_artefacts_tar(self, number: int | str, *, under: str | None = None, Range: str | None = None) -> bytes:  # noqa: N803 - the header's name
         """Return all that a job wrote as a tar, or a range of its bytes, in memory."""
@@ -172,25 +132,27 @@ class Jobs(Rest):
         """Remove one file that a job wrote, or a folder of them; return how many files."""
         return int(self.ask("DELETE", f"/jobs/{part(number)}/artefacts/{path_parts(path)}")["removed"])
 
-    def jobs_cancel(self, number: int | str) -> JobDetail:
-        return self._job("POST", number, "/cancel")
+    @operation("POST", "/jobs/{number}/cancel")
+    def jobs_cancel(self, number: int | str) -> JobDetail: ...
 
-    def jobs_hold(self, number: int | str) -> JobDetail:
-        return self._job("POST", number, "/hold")
+    @operation("POST", "/jobs/{number}/hold")
+    def jobs_hold(self, number: int | str) -> JobDetail: ...
 
-    def jobs_release(self, number: int | str) -> JobDetail:
-        return self._job("POST", number, "/release")
+    @operation("POST", "/jobs/{number}/release")
+    def jobs_release(self, number: int | str) -> JobDetail: ...
 
+    @operation("POST", "/jobs/{number}/keep")
     def jobs_keep(self, number: int | str) -> JobDetail:
         """Let the idle time of a running job with an idle time-out begin anew."""
-        return self._job("POST", number, "/keep")
 
-    def jobs_requeue(self, number: int | str) -> JobDetail:
-        return self._job("POST", number, "/requeue")
+    @operation("POST", "/jobs/{number}/requeue")
+    def jobs_requeue(self, number: int | str) -> JobDetail: ...
 
     def jobs_retry(self, number: int | str, *, state: str | Sequence[str] | None = None) -> JobDetail:
-        return self._job("POST", number, "/retry", query={"state": state})
+        found: JobDetail = self.ask("POST", f"/jobs/{part(number)}/retry", query={"state": state})
+        return found
 
+    @operation("GET", "/jobs/{number}/logs")
     def jobs_logs(
         self,
         number: int | str,
@@ -205,25 +167,7 @@ class Jobs(Rest):
         since: str | None = None,
         follow: bool = False,
         wait: int | None = None,
-    ) -> LogPiece:
-        query = {
-            "attempt": attempt,
-            "profile": profile,
-            "rank": rank,
-            "stream": stream,
-            "cursor": cursor,
-            "offset": offset,
-            "tail": tail,
-            "since": since,
-            "follow": True if follow else None,
-            "wait": wait,
-        }
-        found: LogPiece = self.ask("GET", f"/jobs/{part(number)}/logs", query=query)
-        return found
-
-    def jobs_each(self, *, most: int | None = None, **filters: Any) -> Iterator[Job]:
-        """Yield the jobs of `jobs_list(**filters)`, page by page, at most `most`."""
-        yield from self.each("/jobs", query=filters, most=most)  # type: ignore[misc] # rows are what REST says they are
+    ) -> LogPiece: ...
 
     def jobs_wait(self, number: int | str, *, on_state: Callable[[JobDetail], object] | None = None) -> JobDetail:
         """Return the job once it has ended. `on_state` is called with it at first and whenever its state has changed.
@@ -250,6 +194,55 @@ class Jobs(Rest):
                     raise
             time.sleep(POLL_S)
 
-    def _job(self, method: str, number: int | str, verb: str = "", **more: Any) -> JobDetail:
-        found: JobDetail = self.ask(method, f"/jobs/{part(number)}{verb}", **more)
-        return found
+    def jobs_follow(
+        self,
+        number: int | str,
+        *,
+        attempt: int | None = None,
+        rank: int | None = None,
+        stream: Literal["stdout", "stderr"] | None = None,
+        tail: int | None = None,
+        since: str | None = None,
+    ) -> Iterator[LogPiece]:
+        """Yield the output as it comes, from attempt to attempt, until the job has ended; of `attempt`: until that has.
+
+        Through a connection that breaks it goes on where it was: no line is missing and none comes twice.
+        """
+        only = attempt is not None
+        query: dict[str, Any] = {"attempt": attempt, "rank": rank, "stream": stream, "tail": tail, "since": since}
+        while True:
+            asked_s = time.monotonic()
+            piece = None
+            for piece in self._pieces(number, dict(query)):
+                if (
+                    piece["attempt"] is not None
+                ):  # from here on it is this attempt's, also when another begins meanwhile
+                    query |= {"attempt": piece["attempt"], "cursor": piece["next"], "tail": None, "since": None}
+                if piece["text"] or piece.get("open"):
+                    yield piece
+            if piece is not None and piece["complete"]:
+                following = None if only else self._attempt_after(number, piece["attempt"])
+                if following is None:
+                    return
+                query |= {"attempt": following, "cursor": None}
+            elif time.monotonic() - asked_s < POLL_S and not (piece and piece["text"]):
+                time.sleep(POLL_S)  # too many follow logs: it was answered at once
+
+    def _pieces(self, number: int | str, query: dict[str, Any]) -> Iterator[LogPiece]:
+        """Yield the messages of one connection: a WebSocket until it ends or breaks, else one answer."""
+        heard = False
+        for text in self.receive(f"/ws/jobs/{part(number)}/logs", query=query):
+            heard = True
+            yield cast("LogPiece", json.loads(text))
+        if not heard:  # the portal's answer says what is wrong, if anything is
+            yield self._patiently(partial(self.jobs_logs, number, follow=True, wait=FOLLOW_S, **query))
+
+    def _attempt_after(self, number: int | str, attempt: int | None) -> int | None:
+        """Return the attempt that follows once it has begun; None when the job ends without another."""
+        while True:
+            job = self._patiently(lambda: self.jobs_show(number))
+            if attempt is not None and job["epoch"] > attempt:
+                return attempt + 1
+            if job["state"] in FINAL:
+                return None
+            time.sleep(POLL_S)

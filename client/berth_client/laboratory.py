@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from berth_client.rest import Rest, part
+from berth_client.rest import Rest, operation, part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from berth_client.shapes import Page
 
@@ -20,6 +20,7 @@ class Laboratory(Rest):
         found: Found = self.ask_once("/simulations", order, idempotency_key)
         return found
 
+    @operation("GET", "/simulations")
     def simulations_list(
         self,
         *,
@@ -34,42 +35,25 @@ class Laboratory(Rest):
         after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
-    ) -> Page[Found]:
-        query = {
-            "name": name,
-            "owner": owner,
-            "state": state,
-            "tenant": tenant,
-            "trace": trace,
-            "since": since,
-            "until": until,
-            "ordering": ordering,
-            "after": after,
-            "page": page,
-            "page_size": page_size,
-        }
-        found: Page[Found] = self.ask("GET", "/simulations", query=query)
-        return found
+    ) -> Page[Found]: ...
 
-    def simulations_each(self, *, most: int | None = None, **filters: Any) -> Iterator[Found]:
-        return self.each("/simulations", query=filters, most=most)
-
-    def simulations_show(self, number: int | str) -> Found:
-        return self._found("GET", f"/simulations/{part(number)}")
+    @operation("GET", "/simulations/{number}")
+    def simulations_show(self, number: int | str) -> Found: ...
 
     def simulations_report(self, number: int | str, *, format: str | None = None) -> bytes:  # noqa: A002 - as in REST
         """Return the report as JSON, or with `format="csv"` as CSV."""
         return self.call("GET", f"/simulations/{part(number)}/report", query={"format": format})
 
-    def simulations_cancel(self, number: int | str) -> Found:
-        return self._found("POST", f"/simulations/{part(number)}/cancel")
+    @operation("POST", "/simulations/{number}/cancel")
+    def simulations_cancel(self, number: int | str) -> Found: ...
 
-    def simulations_share(self, number: int | str, *, shared_with: str) -> Found:
-        return self._found("POST", f"/simulations/{part(number)}/share", body={"shared_with": shared_with})
+    @operation("POST", "/simulations/{number}/share")
+    def simulations_share(self, number: int | str, *, shared_with: str) -> Found: ...
 
-    def simulations_delete(self, number: int | str) -> None:
-        self.call("DELETE", f"/simulations/{part(number)}")
+    @operation("DELETE", "/simulations/{number}")
+    def simulations_delete(self, number: int | str) -> None: ...
 
+    @operation("GET", "/simulations/traces")
     def traces_list(
         self,
         *,
@@ -82,23 +66,7 @@ class Laboratory(Rest):
         after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
-    ) -> Page[Found]:
-        query = {
-            "format": format,
-            "name": name,
-            "origin": origin,
-            "owner": owner,
-            "tenant": tenant,
-            "ordering": ordering,
-            "after": after,
-            "page": page,
-            "page_size": page_size,
-        }
-        found: Page[Found] = self.ask("GET", "/simulations/traces", query=query)
-        return found
-
-    def traces_each(self, *, most: int | None = None, **filters: Any) -> Iterator[Found]:
-        return self.each("/simulations/traces", query=filters, most=most)
+    ) -> Page[Found]: ...
 
     def traces_upload(
         self,
@@ -109,20 +77,17 @@ class Laboratory(Rest):
         tenant: str | None = None,
     ) -> Found:
         query = {"format": format, "name": name, "tenant": tenant}
-        return self._found("POST", "/simulations/traces", query=query, content=content)
-
-    def traces_history(self, *, days: float, name: str | None = None, tenant: str | None = None) -> Found:
-        return self._found("POST", "/simulations/traces/history", body={"days": days, "name": name, "tenant": tenant})
-
-    def traces_show(self, number: int | str) -> Found:
-        return self._found("GET", f"/simulations/traces/{part(number)}")
-
-    def traces_share(self, number: int | str, *, shared_with: str) -> Found:
-        return self._found("POST", f"/simulations/traces/{part(number)}/share", body={"shared_with": shared_with})
-
-    def traces_delete(self, number: int | str) -> None:
-        self.call("DELETE", f"/simulations/traces/{part(number)}")
-
-    def _found(self, method: str, path: str, **more: Any) -> Found:
-        found: Found = self.ask(method, path, **more)
+        found: Found = self.ask("POST", "/simulations/traces", query=query, content=content)
         return found
+
+    @operation("POST", "/simulations/traces/history")
+    def traces_history(self, *, days: float, name: str | None = None, tenant: str | None = None) -> Found: ...
+
+    @operation("GET", "/simulations/traces/{number}")
+    def traces_show(self, number: int | str) -> Found: ...
+
+    @operation("POST", "/simulations/traces/{number}/share")
+    def traces_share(self, number: int | str, *, shared_with: str) -> Found: ...
+
+    @operation("DELETE", "/simulations/traces/{number}")
+    def traces_delete(self, number: int | str) -> None: ...

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
-import uuid
-from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Self
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, Self, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from berth_client.errors import AwayError, ClientError, RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from berth_client.duplex import Duplex
+    from berth_client.shapes import Page
     from berth_client.transport import Answer, Transport
+    from berth_client.websocket import Duplex
 
+F = TypeVar("F", bound="Callable[..., Any]")
+Row = TypeVar("Row")
 TIMEOUT_S = 60.0
 """A trace of the largest size is read line by line before it is answered."""
 PAGE_SIZE = 500
@@ -87,7 +90,7 @@ class Rest:
             return answer.body
         raise _refusal(answer, self.url)
 
-    def heard(self, path: str, *, query: Mapping[str, Any]) -> Iterator[str]:
+    def receive(self, path: str, *, query: Mapping[str, Any]) -> Iterator[str]:
         """Yield the messages of a WebSocket of the portal's until it ends, breaks, or does not open at all.
 
         None opens through a proxy or where the caller brought a transport.
@@ -95,35 +98,20 @@ class Rest:
         from berth_client.transport import UrllibTransport
         from berth_client.websocket import BrokenError, texts
 
-        transport = self._transport or UrllibTransport(ca_file=self._ca_file)
-        if not isinstance(transport, UrllibTransport):
-            return
-        headers = {"Authorization": f"Bearer {self._token}", "User-Agent": "berth-client"}
-        try:
-            yield from texts(f"{self.url}{path}{_query(query)}", headers=headers, tls=transport.tls)
-        except BrokenError:
-            return
+        if isinstance(self._transport, UrllibTransport | None):
+            try:
+                yield from texts(self.open_socket(path, query=query))
+            except BrokenError:
+                return
 
-    def talked(self, path: str, *, query: Mapping[str, Any]) -> Duplex:
+    def open_socket(self, path: str, *, query: Mapping[str, Any]) -> Duplex:
         """Open a WebSocket of the portal's that speaks both ways. Raises BrokenError where none opens."""
-        from berth_client.duplex import Duplex
         from berth_client.transport import UrllibTransport
+        from berth_client.websocket import Duplex
 
         headers = {"Authorization": f"Bearer {self._token}", "User-Agent": "berth-client"}
         tls = UrllibTransport(ca_file=self._ca_file).tls
         return Duplex(f"{self.url}{path}{_query(query)}", headers=headers, tls=tls)
-
-    def talked_in_job(self, number: int | str, way: str, *, rank: int, lacks: str, needs: str) -> Duplex:
-        """Open such a socket into a running job. `lacks`: the feature that an old portal lacks; `needs`: its requirement."""
-        from berth_client.websocket import BrokenError
-
-        try:
-            return self.talked(f"/ws/jobs/{part(number)}/{way}", query={"rank": rank})
-        except BrokenError as error:
-            self.ask("GET", f"/jobs/{part(number)}")  # says what is wrong with the token, the job or the portal
-            raise AwayError(
-                f"{self.url} answers, but {lacks}: {error} The token needs the scope jobs:write, {needs}."
-            ) from None
 
     def ask(self, method: str, path: str, **more: Any) -> Any:
         """Return the JSON object of the answer; None of an empty one to DELETE. ClientError: no Berth answers so."""
@@ -140,6 +128,8 @@ class Rest:
 
     def ask_once(self, path: str, body: Mapping[str, Any], key: str | None = None) -> Any:
         """POST under an Idempotency-Key. Where no answer comes it is sent again, and is still done once only."""
+        import uuid  # here, as hashlib in uploads: other verbs begin without it
+
         headers = {"Idempotency-Key": key or str(uuid.uuid4())}
         for left in reversed(range(TRIES)):
             try:
@@ -150,37 +140,59 @@ class Rest:
                 time.sleep(RETRY_S)
         raise AssertionError
 
-    def each(self, path: str, *, query: Mapping[str, Any], most: int | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a list, at most `most`, page by page."""
-        left = most
-        for answer in self._pages(path, query, PAGE_SIZE if most is None else min(most, PAGE_SIZE)):
-            yield from answer["results"][:left]
-            if left is not None and (left := left - len(answer["results"])) <= 0:
-                return
+    def each(
+        self, ask: Callable[..., Page[Row]], *names: object, most: int | None = None, **filters: Any
+    ) -> Iterator[Row]:
+        """Yield the rows of a list, at most `most`: `berth.each(berth.jobs_list, state="RUNNING")`."""
+        for answer in self.pages(ask, *names, most=most, **filters):
+            yield from answer["results"]
 
-    def _pages(self, path: str, query: Mapping[str, Any], size: int) -> Iterator[dict[str, Any]]:
-        """Yield the answers of a list, each as the one before says where it goes on."""
-        asked = {**query, "page_size": size}
+    def pages(
+        self, ask: Callable[..., Page[Row]], *names: object, most: int | None = None, **filters: Any
+    ) -> Iterator[Page[Row]]:
+        """Yield the pages of a list, each as the one before says where it goes on, with at most `most` rows in all."""
+        left = math.inf if most is None else most
+        asked = {**filters, "page_size": min(left, PAGE_SIZE)}
         while True:
-            answer = self.ask("GET", path, query=asked)
+            answer = ask(*names, **asked)
             if not all(isinstance(row, dict) for row in answer["results"]):
                 raise _strange(self.url)
+            if len(answer["results"]) > left:
+                answer["results"] = answer["results"][: int(left)]
+            left -= len(answer["results"])
             yield answer
-            if answer["next"] is None:
+            if left <= 0 or answer["next"] is None:
                 return
             following = dict(parse_qsl(urlsplit(answer["next"]).query))
             asked |= {name: following.get(name) for name in ("after", "page")}
 
-    def some(self, path: str, *, query: Mapping[str, Any], most: int) -> tuple[list[dict[str, Any]], int]:
-        """Return at most `most` rows of a list, and how many it has."""
-        rows: list[dict[str, Any]] = []
-        count = 0
-        for answer in self._pages(path, query, min(most, PAGE_SIZE)):
-            rows += answer["results"]
-            count = int(answer["count"])
-            if len(rows) >= most:
-                break
-        return rows[:most], count
+
+def operation(method: str, path: str) -> Callable[[F], F]:
+    """Make a method ask the portal. Its signature says everything: the names in `path` are filled in, and the other
+    arguments are the query, or the fields of the body of POST and PATCH. One that has its default is not sent.
+    """
+
+    def make(declared: F) -> F:
+        code, defaults = declared.__code__, declared.__kwdefaults__ or {}
+        positional = code.co_varnames[1 : code.co_argcount]
+
+        @wraps(declared)
+        def ask(self: Rest, *values: Any, **named: Any) -> Any:
+            declared(self, *values, **named)  # raises TypeError for other arguments
+            given = dict(zip(positional, values, strict=False)) | named
+            at = {name: part(value) for name, value in given.items() if f"{{{name}}}" in path}
+            sent = {
+                name: value
+                for name, value in given.items()
+                if name not in at and (name not in defaults or value != defaults[name])
+            }
+            if method in {"GET", "DELETE"}:
+                return self.ask(method, path.format_map(at), query=sent)
+            return self.ask(method, path.format_map(at), body=sent if code.co_kwonlyargcount else None)
+
+        return ask  # type: ignore[return-value]
+
+    return make
 
 
 def address_check(url: str) -> None:

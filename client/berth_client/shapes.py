@@ -261,15 +261,9 @@ class Artefact(TypedDict):
     rank: int
 
 
-class ArtefactPage(TypedDict):
+class ArtefactPage(Page[Artefact]):
     """A page of them, and the job's as a whole. `state`: none, watching (the job has not ended), uploading, complete."""
 
-    count: int
-    page: int | None
-    page_size: int
-    next: str | None
-    previous: str | None
-    results: list[Artefact]
     state: str
     files: int
     bytes: int

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from berth_client.rest import Rest, part
+from berth_client.rest import Rest, operation, part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from berth_client.shapes import JobDetail, Page, Plan, Template, TemplateDetail
 
 
 class Templates(Rest):
+    @operation("GET", "/templates")
     def templates_list(
         self,
         *,
@@ -22,36 +23,26 @@ class Templates(Rest):
         after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
-    ) -> Page[Template]:
-        query = {"q": q, "tenant": tenant, "ordering": ordering, "after": after, "page": page, "page_size": page_size}
-        found: Page[Template] = self.ask("GET", "/templates", query=query)
-        return found
+    ) -> Page[Template]: ...
 
-    def templates_each(self, *, most: int | None = None, **filters: Any) -> Iterator[Template]:
-        """Yield the templates of `templates_list(**filters)`, page by page, at most `most`."""
-        yield from self.each("/templates", query=filters, most=most)  # type: ignore[misc] # rows are what REST says
-
+    @operation("GET", "/templates/{name}")
     def templates_show(
-        self, name: str, *, version: int | None = None, tenant: str | None = None, operators: bool | None = None
-    ) -> TemplateDetail:
-        query = {"version": version, "tenant": tenant, "operators": operators}
-        found: TemplateDetail = self.ask("GET", f"/templates/{part(name)}", query=query)
-        return found
+        self, name: str, *, version: int | None = None, tenant: str | None = None, operators: bool = False
+    ) -> TemplateDetail: ...
 
+    @operation("GET", "/templates/{name}/versions")
     def templates_versions(
         self,
         name: str,
         *,
         tenant: str | None = None,
-        operators: bool | None = None,
+        operators: bool = False,
         after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
-    ) -> Page[dict[str, Any]]:
-        query = {"tenant": tenant, "operators": operators, "after": after, "page": page, "page_size": page_size}
-        found: Page[dict[str, Any]] = self.ask("GET", f"/templates/{part(name)}/versions", query=query)
-        return found
+    ) -> Page[dict[str, Any]]: ...
 
+    @operation("POST", "/templates")
     def templates_save(
         self,
         *,
@@ -65,13 +56,9 @@ class Templates(Rest):
 
         `files` come along besides those that it names.
         """
-        given = {"text": text, "document": document, "files": files or None, "tenant": tenant}
-        body = {name: value for name, value in given.items() if value is not None}
-        found: TemplateDetail = self.ask("POST", "/templates", body=body | ({"operators": True} if operators else {}))
-        return found
 
-    def templates_delete(self, name: str, *, tenant: str | None = None, operators: bool | None = None) -> None:
-        self.call("DELETE", f"/templates/{part(name)}", query={"tenant": tenant, "operators": operators})
+    @operation("DELETE", "/templates/{name}")
+    def templates_delete(self, name: str, *, tenant: str | None = None, operators: bool = False) -> None: ...
 
     def templates_submit(
         self,
@@ -81,7 +68,7 @@ class Templates(Rest):
         version: int | None = None,
         job: Mapping[str, Any] | None = None,
         tenant: str | None = None,
-        operators: bool | None = None,
+        operators: bool = False,
         idempotency_key: str | None = None,
     ) -> JobDetail:
         """Submit a job from a template, once only. `tenant`: of template and job; `job`: fields in place of its own."""
@@ -97,14 +84,14 @@ class Templates(Rest):
         version: int | None = None,
         job: Mapping[str, Any] | None = None,
         tenant: str | None = None,
-        operators: bool | None = None,
+        operators: bool = False,
     ) -> Plan:
         path = _path(name, "plan", operators)
         found: Plan = self.ask("POST", path, body=_order(values, version, job, tenant))
         return found
 
 
-def _path(name: str, verb: str, operators: bool | None) -> str:
+def _path(name: str, verb: str, operators: bool) -> str:
     return f"/templates/{part(name)}/{verb}" + ("?operators=true" if operators else "")
 
 

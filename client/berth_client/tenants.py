@@ -1,62 +1,39 @@
-"""A tenant's members, invitations and usage, over REST."""
+"""A tenant's members, invitations, usage and secrets, over REST."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from berth_client.rest import Rest, part
+from berth_client.rest import Rest, operation, part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from berth_client.shapes import Invitation, Member, NewInvitation, Page, Usage
+    from berth_client.shapes import Invitation, Member, NewInvitation, Page, Secret, Usage
 
 
 class Tenants(Rest):
+    @operation("GET", "/tenants/{name}/members")
     def members_list(
-        self,
-        name: str,
-        *,
-        after: str | None = None,
-        page: int | None = None,
-        page_size: int | None = None,
-    ) -> Page[Member]:
-        found: Page[Member] = self.ask(
-            "GET", _of(name, "members"), query={"after": after, "page": page, "page_size": page_size}
-        )
-        return found
+        self, name: str, *, after: str | None = None, page: int | None = None, page_size: int | None = None
+    ) -> Page[Member]: ...
 
-    def members_each(self, name: str) -> Iterator[Member]:
-        yield from self.each(_of(name, "members"), query={})  # type: ignore[misc] # rows are what REST says they are
+    @operation("PATCH", "/tenants/{name}/members/{username}")
+    def members_change(self, name: str, username: str, *, role: str) -> Member: ...
 
-    def members_change(self, name: str, username: str, *, role: str) -> Member:
-        found: Member = self.ask("PATCH", _of(name, "members", username), body={"role": role})
-        return found
-
+    @operation("DELETE", "/tenants/{name}/members/{username}")
     def members_remove(self, name: str, username: str) -> None:
         """Remove a member; the person's tokens for the tenant and browser sessions end at once."""
-        self.ask("DELETE", _of(name, "members", username))
 
+    @operation("GET", "/tenants/{name}/invitations")
     def invitations_list(
-        self,
-        name: str,
-        *,
-        after: str | None = None,
-        page: int | None = None,
-        page_size: int | None = None,
-    ) -> Page[Invitation]:
-        query = {"after": after, "page": page, "page_size": page_size}
-        found: Page[Invitation] = self.ask("GET", _of(name, "invitations"), query=query)
-        return found
+        self, name: str, *, after: str | None = None, page: int | None = None, page_size: int | None = None
+    ) -> Page[Invitation]: ...
 
+    @operation("POST", "/tenants/{name}/invitations")
     def invitations_make(self, name: str, *, role: str, days: int | None = None) -> NewInvitation:
         """Make a link that works once; only this answer has its `url`."""
-        body: dict[str, Any] = {"role": role} | ({} if days is None else {"days": days})
-        found: NewInvitation = self.ask("POST", _of(name, "invitations"), body=body)
-        return found
 
-    def invitations_withdraw(self, name: str, number: int | str) -> None:
-        self.ask("DELETE", _of(name, "invitations", number))
+    @operation("DELETE", "/tenants/{name}/invitations/{number}")
+    def invitations_withdraw(self, name: str, number: int | str) -> None: ...
 
     def usage_show(
         self,
@@ -67,12 +44,27 @@ class Tenants(Rest):
         format: str | None = None,  # noqa: A002 - as in REST
     ) -> Usage | str:
         """Return the members' use; with `format` csv that text."""
-        query = {"since": since, "until": until, "format": format}
+        path, query = f"/tenants/{part(name)}/usage", {"since": since, "until": until, "format": format}
         if format == "csv":
-            return self.call("GET", _of(name, "usage"), query=query).decode()
-        found: Usage = self.ask("GET", _of(name, "usage"), query=query)
+            return self.call("GET", path, query=query).decode()
+        found: Usage = self.ask("GET", path, query=query)
         return found
 
+    @operation("GET", "/secrets")
+    def secrets_list(
+        self,
+        *,
+        tenant: str | None = None,
+        ordering: str | None = None,
+        after: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> Page[Secret]:
+        """List the names of secrets; no operation shows a value."""
 
-def _of(name: str, *parts: object) -> str:
-    return "/".join(["/tenants", *map(part, (name, *parts))])
+    @operation("POST", "/secrets")
+    def secrets_set(self, *, name: str, value: str, tenant: str | None = None) -> Secret:
+        """Set a secret, a new one or another value of the one with its name."""
+
+    @operation("DELETE", "/secrets/{name}")
+    def secrets_remove(self, name: str, *, tenant: str | None = None) -> None: ...

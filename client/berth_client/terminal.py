@@ -1,4 +1,4 @@
-"""A terminal in a running job: its socket is opened, and how it ended becomes an exit code or an error."""
+"""Sockets into a running job: a terminal, whose end becomes an exit code or an error, and a forwarded port."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from berth_client.errors import AwayError, ClientError
-from berth_client.rest import Rest
+from berth_client.rest import Rest, part
 
 if TYPE_CHECKING:
-    from berth_client.duplex import Duplex
+    from berth_client.websocket import Duplex
 
 LOST = frozenset({"away", "timeout", "channel", "idle", "stuck", "failed", "closed", "not_started"})
 """Codes of an end that is nobody's refusal."""
@@ -31,10 +31,30 @@ class Terminals(Rest):
         Binary messages are what is typed and shown. Texts are JSON: send `{"columns", "rows"}` when the size changes; the
         last that comes is `{"state": "ended", "code", "detail", "exit_code"}`, for `terminal_end`.
         """
-        needs = "and what stands before the portal must pass WebSockets"
-        talk = self.talked_in_job(number, "terminal", rank=rank, lacks="opens no terminal", needs=needs)
+        talk = self._open(number, "terminal", rank, "opens no terminal")
         talk.send(json.dumps({"columns": columns, "rows": rows, "command": command, "plain": plain}))
         return talk
+
+    def jobs_forward(self, number: int | str, port: int, *, rank: int = 0) -> Duplex:
+        """Open the way to a port that a running job listens on; `forwarding.Connections` speaks over it.
+
+        Texts are JSON: `{"state": "open", "node"}` comes first, `{"state": "ended", "code", "detail"}` last.
+        """
+        talk = self._open(number, "forward", rank, "forwards no port")
+        talk.send(json.dumps({"port": port}))
+        return talk
+
+    def _open(self, number: int | str, way: str, rank: int, lacks: str) -> Duplex:
+        from berth_client.websocket import BrokenError
+
+        try:
+            return self.open_socket(f"/ws/jobs/{part(number)}/{way}", query={"rank": rank})
+        except BrokenError as error:
+            self.ask("GET", f"/jobs/{part(number)}")  # says what is wrong with the token, the job or the portal
+            raise AwayError(
+                f"{self.url} answers, but {lacks}: {error} The token needs the scope jobs:write, and proxies before the "
+                "portal must pass WebSockets."
+            ) from None
 
 
 def terminal_end(said: Any) -> int:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from berth_client.errors import AwayError, ClientError
-from berth_client.rest import TRIES, Rest, part
+from berth_client.rest import TRIES, Rest, operation, part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from berth_client.shapes import Page
@@ -36,6 +35,7 @@ class Uploads(Rest):
         found: Found = self.ask("PUT", path, content=content, query=query)
         return found
 
+    @operation("GET", "/uploads")
     def uploads_list(
         self,
         *,
@@ -44,20 +44,13 @@ class Uploads(Rest):
         after: str | None = None,
         page: int | None = None,
         page_size: int | None = None,
-    ) -> Page[Found]:
-        query = {"tenant": tenant, "ordering": ordering, "after": after, "page": page, "page_size": page_size}
-        found: Page[Found] = self.ask("GET", "/uploads", query=query)
-        return found
+    ) -> Page[Found]: ...
 
-    def uploads_each(self, *, most: int | None = None, **filters: Any) -> Iterator[Found]:
-        return self.each("/uploads", query=filters, most=most)
+    @operation("GET", "/uploads/{digest}")
+    def uploads_show(self, digest: str) -> Found: ...
 
-    def uploads_show(self, digest: str) -> Found:
-        found: Found = self.ask("GET", f"/uploads/{part(digest)}")
-        return found
-
-    def uploads_delete(self, digest: str) -> None:
-        self.call("DELETE", f"/uploads/{part(digest)}")
+    @operation("DELETE", "/uploads/{digest}")
+    def uploads_delete(self, digest: str) -> None: ...
 
     def uploads_send(
         self,
@@ -117,6 +110,8 @@ def _sizes_check(paths: Mapping[str, Path], limit_mib: Callable[[], int]) -> Non
 
 def _listed(name: str, path: Path) -> Found:
     """Return a file as REST lists it. Raises ClientError when it cannot be read."""
+    import hashlib
+
     found = hashlib.sha256()
     try:
         with path.open("rb") as file:

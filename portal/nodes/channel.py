@@ -15,7 +15,7 @@ from channels.db import database_sync_to_async
 
 from portal.nodes.authentication import bearer_secret, node_by_token
 from portal.nodes.calls import CALLS
-from workers.protocol.frames import ClosedError, FrameError, Kind, Stream, pack, saying, unpack
+from workers.protocol.frames import ClosedError, FrameError, Kind, Stream, pack, pack_end, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -82,7 +82,7 @@ class Channel:
         was_open = stream.why is None
         stream.end(code, detail)
         if self._forget(stream.number) and was_open:
-            await self.send(pack(Kind.CLOSE, stream.number, saying(code, detail)))
+            await self.send(pack(Kind.CLOSE, stream.number, pack_end(code, detail)))
         self.used_at = asyncio.get_running_loop().time()
 
     def take(self, frame: bytes) -> None:

@@ -25,13 +25,11 @@ from scheduler.fairness.priorities import PRIORITIES, Moment, order
 from scheduler.model import ClusterState, RunHistory
 from scheduler.parameters import Parameters
 from scheduler.placement import located
-from scheduler.placement.answers import Answers
-from scheduler.placement.gain import Worth
 from scheduler.placement.joint import place_aggregated
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.memory import NOTHING, Memory
-from scheduler.placement.outcome import Trail
-from scheduler.placement.work import Work
+from scheduler.placement.objective import Objective
+from scheduler.placement.outcome import DraftPlan
+from scheduler.placement.work import NOTHING, Memory, Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,14 +96,14 @@ def _placed(instance: Instance, limit_s: float, seed: int, memory: Memory = NOTH
     ledger = Ledger(instance.nodes, (), ())
     queue = order(instance.jobs, PRIORITIES["lrf"], Moment(0.0), lambda job: age_of(job, RunHistory(), tick_s=30.0))
     picked = window.fill(queue, ledger, 1.0).picked
-    answers, worth = Answers(), Worth(weights=located.weights(picked, parameters.lambda_))
+    draft = DraftPlan(objective=Objective(weights=located.weights(picked, parameters.lambda_)))
     state = ClusterState(instance.nodes, instance.jobs)
     with collector_paused():  # as the service plans
         began_s = time.process_time()
         rng, until_s = np.random.default_rng(seed), began_s + limit_s
         clock = time.process_time
         work = Work(queue, ledger, instance.estimator, parameters, rng, clock, until_s, state, 0.0, memory=memory)
-        staged = place_aggregated(picked, work, answers, worth, Trail())
+        staged = place_aggregated(picked, work, draft)
         cpu_s = time.process_time() - began_s
     solver = staged.figures
     found = {
@@ -116,7 +114,7 @@ def _placed(instance: Instance, limit_s: float, seed: int, memory: Memory = NOTH
         "status": solver.status,
         "incumbent": solver.incumbent,
         "window_jobs": len(picked),
-        "placed_jobs": len(answers.chosen),
+        "placed_jobs": len(draft.chosen),
     }
     return found, Memory(staged.left)
 

@@ -65,7 +65,7 @@ def measured(*, seconds: float, heartbeat_s: float, gpus: int, jobs: int) -> dic
             ]
             beat.parts = tuple(sampling.uses(running).values())
             taken = beat.take()
-            readings += taken.readings
+            readings += taken.count
             batch.append(sampling.second(time.time(), running, taken))
             if len(batch) * period_s >= BATCH_S:
                 sizes.append(_bytes(batch, period_s, taken.last))

@@ -23,12 +23,11 @@ from scheduler.fairness.priorities import PRIORITIES, Moment, order
 from scheduler.model import ClusterState, RunHistory
 from scheduler.parameters import Parameters
 from scheduler.placement import located
-from scheduler.placement.answers import Answers
-from scheduler.placement.gain import Worth
 from scheduler.placement.joint import place_aggregated
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.located_stage import place_located
-from scheduler.placement.outcome import Trail
+from scheduler.placement.objective import Objective
+from scheduler.placement.outcome import DraftPlan
 from scheduler.placement.work import Work
 
 if TYPE_CHECKING:
@@ -88,16 +87,16 @@ def _place(instance: Instance, formulation: str, gap: float, limit_s: float, see
     ledger = Ledger(instance.nodes, (), ())
     queue = order(instance.jobs, PRIORITIES["lrf"], Moment(0.0), lambda job: age_of(job, RunHistory(), tick_s=30.0))
     picked = window.fill(queue, ledger, 1.0).picked
-    answers, worth = Answers(), Worth(weights=located.weights(picked, parameters.lambda_))
+    draft = DraftPlan(objective=Objective(weights=located.weights(picked, parameters.lambda_)))
     began_cpu_s, began_s = _user_cpu_s(), time.monotonic()
     deadline_s = began_s + parameters.limit_s
     rng = np.random.default_rng(seed)
     state = ClusterState(instance.nodes, instance.jobs)
     work = Work(queue, ledger, instance.estimator, parameters, rng, time.monotonic, deadline_s, state, 0.0)
-    solver = FORMULATIONS[formulation](picked, work, answers, worth, Trail()).figures
+    solver = FORMULATIONS[formulation](picked, work, draft).figures
     total_s, cpu_s = time.monotonic() - began_s, _user_cpu_s() - began_cpu_s
     taken = {"total_s": round(total_s, 4), "user_cpu_s": round(cpu_s, 4), "gap_allowed": gap}
-    return {"window_jobs": len(picked), "placed_jobs": len(answers.chosen), **_solved(solver), **taken}
+    return {"window_jobs": len(picked), "placed_jobs": len(draft.chosen), **_solved(solver), **taken}
 
 
 def _solved(solver: SolverFigures) -> dict[str, Any]:

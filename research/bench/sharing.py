@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.fairness.lrf import Age
 from scheduler.fairness.priorities import PRIORITIES, Moment, order
 from scheduler.model import ClusterState, GpuPart, Holder, Job, Node, PartedGpu
-from scheduler.model.parts import WHOLE
+from scheduler.model.placements import WHOLE
 from scheduler.parameters import Parameters
 from scheduler.placement.ledger import Ledger
 from scheduler.planning.sharing import choose

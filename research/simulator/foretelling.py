@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.asking.forecast import FAR, forecast
-from scheduler.asking.starts.calibration import Foretold
-from scheduler.asking.starts.ranges import Accuracy, accuracy
+from scheduler.asking.starts.ranges import Accuracy, Foretold, accuracy
 from scheduler.asking.starts.runtimes import PastRun, RunTimes
 from scheduler.asking.starts.scene import Experience
 from scheduler.simulator.observe import state_of

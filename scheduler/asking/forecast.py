@@ -6,7 +6,7 @@ In the slowest draw the new jobs of the recent past come again (`scene`), in the
 least certain of all.
 
 A job's earliest, median and latest start are the 10, 50 and 90 % quantiles over the draws, then widened by the record of past
-forecasts (`calibration`).
+forecasts (`ranges`).
 
 Left out, so that the answer comes in time: failures, and on large clusters re-plans; the record's width stands for them. Only
 the first jobs of the queue are followed, and time ends at a horizon (`Reach`); when `limit_s` is over, fewer draws count.
@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scheduler.asking.starts.calibration import Calibration, Drawn
 from scheduler.asking.starts.draws import Draw
-from scheduler.asking.starts.ranges import LONGEST_S, StartRange
+from scheduler.asking.starts.ranges import LONGEST_S, Calibration, Drawn, StartRange
 from scheduler.asking.starts.scene import Experience, Scene
 from scheduler.copies import replace
 from scheduler.intake.take_in import sound_knowledge

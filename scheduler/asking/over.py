@@ -12,7 +12,7 @@ from enum import StrEnum
 from statistics import median
 from typing import TYPE_CHECKING
 
-from scheduler.asking.starts.ranges import LONGEST_S
+from scheduler.asking.starts.ranges import LONGEST_S, StartRange
 from scheduler.asking.starts.scene import Experience
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
@@ -26,7 +26,6 @@ from scheduler.planning.inputs import gpus_by_type, sound_nodes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.asking.starts.ranges import StartRange
     from scheduler.model import ClusterState, Configuration, Decision, Job
     from scheduler.parameters import Parameters
 

@@ -1,20 +1,74 @@
-"""Which changes could start a waiting job. Larger sizes are not tried: they never fit where smaller ones do not."""
+"""What could start a waiting job: changes of what it asks for, and expected ends of running jobs.
+
+Larger sizes are not tried: they never fit where smaller ones do not. The cluster at a later time is as it will be if only
+expected ends happen: nobody new comes, nothing is placed.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scheduler.asking import ahead
 from scheduler.asking.changes import Kind
 from scheduler.copies import replace
-from scheduler.model import Reason
+from scheduler.fairness.reservation import expected_end_s
+from scheduler.model import ClusterState, Job, Node, Piece, Reason, Running
 from scheduler.model.instances import is_instance, only_instances
-from scheduler.placement.feasibility import Level, aggregated_gpus, first_failing, idle_offers, usable
+from scheduler.placement.feasibility import Level, aggregated_gpus, first_failing, usable, whole_offers
 from scheduler.placement.ledger import Ledger
 
 if TYPE_CHECKING:
-    from scheduler.model import ClusterState, Job
-    from scheduler.placement.feasibility import Offer
+    from collections.abc import Iterable
+
+    from scheduler.placement.free_capacity import Offer
+
+
+def cluster_at(state: ClusterState, now_s: float, then_s: float) -> ClusterState:
+    """The snapshot at `then_s`: jobs that should have ended are gone, and waiting jobs have waited longer."""
+    ended = [live for live in state.running if expected_end_s(live, now_s) <= then_s]
+    gone = {live.job for live in ended}
+    staying = tuple(live for live in state.running if live.job not in gone)
+    return replace(
+        state,
+        nodes=[freed(node, ended, staying) for node in state.nodes],
+        running=staying,
+        jobs=[waited(job, then_s - now_s) for job in state.jobs],
+    )
+
+
+def waited(job: Job, more_s: float) -> Job:
+    """The job after more seconds of waiting; only eligible waiting counts."""
+    return replace(job, wait_s=job.wait_s + more_s) if job.eligible else job
+
+
+def freed(node: Node, ended: Iterable[Running], staying: Iterable[Running]) -> Node:
+    """The node with the resources of the ended jobs; a tenant with no job left there is gone from it."""
+    back = [(live.tenant, piece) for live in ended for piece in live.pieces if piece.node == node.id]
+    if not back:
+        return node
+    here = {live.tenant for live in staying if any(piece.node == node.id for piece in live.pieces)}
+    pieces: list[Piece] = [piece for _, piece in back]
+    gone = {live.job for live in ended}
+    return replace(
+        node,
+        idle_gpus=(*node.idle_gpus, *(gpu for piece in pieces for gpu in piece.gpus)),
+        idle_cores=(*node.idle_cores, *(core for piece in pieces for core in piece.cores)),
+        idle_memory_mib=node.idle_memory_mib + sum(piece.memory_mib for piece in pieces),
+        tenants=node.tenants - ({tenant for tenant, _ in back} - here),
+        shared=tuple(
+            replace(gpu, holders=tuple(each for each in gpu.holders if each.job not in gone)) for gpu in node.shared
+        ),
+    )
+
+
+def releases(state: ClusterState, now_s: float) -> list[tuple[float, tuple[Running, ...]]]:
+    """(time, jobs that are expected to end then), soonest first."""
+    by_time: dict[float, list[Running]] = defaultdict(list)
+    for live in state.running:
+        by_time[expected_end_s(live, now_s)].append(live)
+    return [(time_s, tuple(ended)) for time_s, ended in sorted(by_time.items())]
+
 
 ENDS_MAX = 200
 """Expected ends of running jobs, soonest first, at which the job is asked whether it would fit."""
@@ -27,7 +81,7 @@ def tries(state: ClusterState, job: Job, now_s: float) -> list[tuple[Kind, Any]]
     if not job.eligible:
         return [(Kind.DEPENDENCY if job.ineligible_reason is Reason.DEPENDENCY else Kind.RELEASE, None)]
     ledger = Ledger(state.nodes, state.tenants, state.running)
-    offers = idle_offers(ledger)
+    offers = ledger.idle_offers()
     there = {node.gpu_type for node in state.nodes if node.gpu_type and node.gpus_total}
     types = sorted(name for name in there - job.gpu_types if not is_instance(name))
     asks_types = job.gpu_types and types and not only_instances(job.gpu_types)
@@ -70,10 +124,70 @@ def _memory(job: Job, offers: list[Offer]) -> list[int]:
 def _fits_at(state: ClusterState, job: Job, ledger: Ledger, now_s: float) -> float | None:
     """When the expected ends of running jobs leave room for the smallest size, if no other job waits; None = not foreseeable."""
     ledger = ledger.copy()
-    for time_s, ended in ahead.releases(state, now_s)[:ENDS_MAX]:
+    for time_s, ended in releases(state, now_s)[:ENDS_MAX]:
         for live in ended:
             ledger.release(live.pieces, live.tenant)
-        fits = first_failing(job, idle_offers(ledger), ledger.largest) is None
+        fits = first_failing(job, ledger.idle_offers(), ledger.largest) is None
         if fits and ledger.over_quota(job) is None:
             return time_s
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An expected end of a running job: when, whose, and how many GPUs of the node are idle after it."""
+
+    at_s: float
+    job: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """GPUs of one node, as they come free for a job: `idle` now, then one by one until there are `need`."""
+
+    node: str
+    need: int
+    idle: int
+    ends: tuple[End, ...]
+
+
+def gathering(state: ClusterState, job_id: int, now_s: float) -> Gathering | None:
+    """The ends in the way of the waiting job's smallest size, soonest first, on the node that has room first.
+
+    None where it waits for something else: a CPU job, one for a part of a GPU or for more than one node has, a node
+    that has the GPUs already, ends that cannot be foreseen.
+    """
+    job = next((each for each in state.jobs if each.id == job_id), None)
+    if job is None or job.is_cpu or job.part is not None:
+        return None
+    freed = _freed(state, now_s)
+    offers = [each for each in whole_offers(state.nodes) if each.node.schedulable and usable(job, each, Level.TRUST)]
+    found = [way for each in offers if (way := _way(job, each.node, freed[each.node.id])) is not None]
+    if not found or any(not way.ends for way in found):
+        return None
+    return min(found, key=lambda way: (way.ends[-1].at_s, way.node))
+
+
+def _freed(state: ClusterState, now_s: float) -> dict[int, list[tuple[float, int, int]]]:
+    """Node -> (when, job, GPUs) of the expected ends there, soonest first."""
+    found: dict[int, list[tuple[float, int, int]]] = defaultdict(list)
+    for live in state.running:
+        at_s = expected_end_s(live, now_s)
+        for piece in live.pieces:
+            if piece.gpus:
+                found[piece.node].append((at_s, live.job, len(piece.gpus)))
+    for ends in found.values():
+        ends.sort()
+    return found
+
+
+def _way(job: Job, node: Node, freed: Iterable[tuple[float, int, int]]) -> Gathering | None:
+    free = idle = len(node.idle_gpus)
+    ends: list[End] = []
+    for at_s, holder, gpus in freed:
+        if free >= job.min_gpus:
+            break
+        free += gpus
+        ends.append(End(at_s, holder, free))
+    return Gathering(node.name, job.min_gpus, idle, tuple(ends)) if free >= job.min_gpus else None

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scheduler.asking import ahead
 from scheduler.asking.changes import CHANGED, OFFERED, Change, Kind
 from scheduler.asking.forecast import forecast
 from scheduler.asking.over import GAIN_S, GAIN_SHARE, NOTHING, Pace, asked_pace, pace_of, pace_placed, standing_of
-from scheduler.asking.starts.ranges import LONGEST_S
-from scheduler.asking.tries import tries
+from scheduler.asking.starts.ranges import LONGEST_S, StartRange
+from scheduler.asking.tries import cluster_at, tries
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.model import Reason
+from scheduler.model import Clock, ClusterState, Job, Reason
 from scheduler.planning.plan import plan
 
 if TYPE_CHECKING:
@@ -31,9 +30,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
     from scheduler.asking.over import Standing
-    from scheduler.asking.starts.ranges import StartRange
     from scheduler.asking.starts.scene import Experience
-    from scheduler.model import Clock, ClusterState, Job
     from scheduler.parameters import Parameters
 
 TRIES_MAX = 8
@@ -175,7 +172,7 @@ class _Question:
 
     def _state_with(self, kind: Kind, value: Any) -> ClusterState:
         if kind is Kind.WAIT:
-            return ahead.at(self.state, self.now_s, self.now_s + value)
+            return cluster_at(self.state, self.now_s, self.now_s + value)
         if kind is Kind.NONE:
             return self.state
         changed = CHANGED[kind](self.job, value)

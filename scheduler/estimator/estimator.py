@@ -5,7 +5,7 @@
 1. *entity*: measured on this node, for this number of GPUs and nodes; 2. *type*: the same on any node of the type; 3. *theory*:
 the iteration model from the profiled time modules; 4. *nodes*: measured on the type over as many nodes (or nearly), with another
 number of GPUs; 5. *sizes*: the same on one node; 6. *assumed*: speed(type) * r^e per GPU, scaled by the job's known speed on
-other types; speed(type) is the operator's, or learned (`type_speeds`); e is -0.1, or learned (`scaling`).
+other types; speed(type) is the operator's, or learned; e is -0.1, or learned (`scaling`).
 
 Hops' distributed table, which has only nodes, would answer where `nodes` does, but ahead of the theory. We ask the theory first:
 it knows both costs, of the GPUs' number and of their spreading, where another size's measurement holds the two unseparated; it
@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.estimator import scaling
 from scheduler.estimator.layers import (
     ASSUMED_RHO,
     AssumedLayer,
@@ -36,9 +35,8 @@ from scheduler.estimator.layers import (
     TheoryLayer,
     TypeLayer,
 )
-from scheduler.estimator.measured import by_type
-from scheduler.estimator.tables import signature
-from scheduler.estimator.type_speeds import learn
+from scheduler.estimator.measured import by_type, signature
+from scheduler.estimator.scaling import learn_type_speeds, learn_usual
 from scheduler.model.instances import is_instance, share_of_gpu
 
 if TYPE_CHECKING:
@@ -211,14 +209,14 @@ def estimator_for(knowledge: Knowledge, speeds: Mapping[str, float], nodes: Sequ
     speeds = {**{each: share_of_gpu(each) for each in kinds if is_instance(each)}, **speeds}
     known = frozenset(key.signature for key in knowledge.cells) | {name for name, _ in knowledge.profiles}
     measured = by_type(knowledge.cells)
-    usual = scaling.learn(measured)
+    usual = learn_usual(measured)
     layers = (
         EntityLayer(knowledge),
         TypeLayer(knowledge, measured),
         TheoryLayer(knowledge, _types(knowledge.profiles)),
         NodesLayer(measured, usual),
         SizesLayer(measured, usual),
-        AssumedLayer(learn(measured, speeds, usual), usual),
+        AssumedLayer(learn_type_speeds(measured, speeds, usual), usual),
     )
     return Estimator(layers, nodes, known)
 

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from scheduler.estimator.iteration import throughput
-from scheduler.estimator.scaling import USUAL, Usual
-from scheduler.estimator.tables import cell_key, signature
+from scheduler.estimator.measured import Measured, cell_key, signature
+from scheduler.estimator.scaling import USUAL, TypeSpeeds, Usual
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.estimator.measured import Measured
-    from scheduler.estimator.type_speeds import TypeSpeeds
     from scheduler.model import Job, Node
     from scheduler.model.speeds import Knowledge
 

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.explaining.kinds import Kind, kind_of
-from scheduler.model import Configuration, Share
-from scheduler.placement.aggregated.options import PieceRow
+from scheduler.model import Chosen, Configuration, Job, Piece, Placement, Share
+from scheduler.placement.aggregated.skeletons import PieceRow
 from scheduler.placement.configurations import generate
+from scheduler.placement.free_capacity import Shortfall
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.rooms import Shortfall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Chosen, Job, Piece, Placement
     from scheduler.placement.aggregated.classes import Pool
     from scheduler.placement.outcome import Classed, Outcome
 
@@ -65,44 +64,42 @@ class Candidates:
 
     def __init__(self, start: Ledger, final: Ledger, outcome: Outcome, estimator: Estimator) -> None:
         self._start, self._final, self._estimator = start, final, estimator
-        self._trail, self._worth = outcome.trail, outcome.worth
-        self._chosen, self._kept_ids = outcome.answers.chosen, outcome.obstacles.kept.keys()
+        self._draft, self._objective = outcome.draft, outcome.draft.objective
+        self._chosen, self._kept_ids = outcome.draft.chosen, outcome.obstacles.kept.keys()
         self._withholds = final.withholds
         self._kinds: dict[tuple[bool, int, Pool], Kind] = {}
 
     def of(self, job: Job) -> list[Alike]:
         """The job's classes, best value first; [] when no candidate was made."""
-        classed = self._trail.classed.get(job.id)
+        classed = self._draft.classed.get(job.id)
         if not classed:
-            return sorted(self._of_located(job), key=_worth)
-        return sorted((self._option(classed, k) for k in range(len(classed.group.options))), key=_worth)
+            return sorted(self._of_located(job), key=_by_value)
+        return sorted((self._of_class(classed, k) for k in range(len(classed.group.candidates))), key=_by_value)
 
     def best(self, job: Job) -> tuple[Alike | None, int]:
         """The first of `of`, and how many configurations, or classes, there are. Cheap: the reason of every waiting job asks."""
-        classed = self._trail.classed.get(job.id)
+        classed = self._draft.classed.get(job.id)
         if classed is None:
             found = self.of(job)
             return (found[0] if found else None), sum(len(each.located) for each in found)
-        options, values = classed.group.options, classed.group.values
+        own, values = classed.group.candidates, classed.group.values
         most = max(values)
-        best = min(
-            (k for k, value in enumerate(values) if value == most), key=lambda k: (options[k].gpus, options[k].cores, k)
-        )
-        return self._option(classed, best), len(options)
+        best = min((k for k, value in enumerate(values) if value == most), key=lambda k: (own[k].gpus, own[k].cores, k))
+        return self._of_class(classed, best), len(own)
 
     def factor(self, job: Job, configuration: Configuration) -> float:
         """0.95 when borrowed, else 1."""
-        factors = self._worth.factors
+        factors = self._objective.factors
         return 1.0 if factors is None or job.is_cpu else factors(job, configuration)
 
     def gpu_type(self, configuration: Configuration) -> str:
-        return self._start.rooms[configuration.shares[0].node].node.gpu_type or ""
+        return self._start.free[configuration.shares[0].node].node.gpu_type or ""
 
     def _of_located(self, job: Job) -> Iterator[Alike]:
-        own = self._trail.candidates.get(job.id, ()) or self._at_its_turn(job) or self._kept(job)
-        weight = self._worth.weight(job.id)
+        own = self._draft.candidates.get(job.id, ()) or self._at_its_turn(job) or self._kept(job)
+        weight = self._objective.weight(job.id)
         alike: dict[tuple[str, int, int, bool, float, str, float, float], list[Configuration]] = {}
-        least = self._worth.least_of(job.id, own) if own else 1.0
+        least = self._objective.least_of(job.id, own) if own else 1.0
         for each in own:
             key = (
                 self.gpu_type(each),
@@ -111,7 +108,7 @@ class Candidates:
                 len(each.shares) > 1,
                 each.throughput,
                 each.source,
-                self._worth.gain.of(each.throughput / least),
+                self._objective.gain.of(each.throughput / least),
                 self.factor(job, each),
             )
             alike.setdefault(key, []).append(each)
@@ -120,7 +117,7 @@ class Candidates:
 
     def _at_its_turn(self, job: Job) -> tuple[Configuration, ...]:
         """For a job that took the best rest: all configurations that it could have had when the planning began."""
-        if job.id not in self._trail.had_turns:
+        if job.id not in self._draft.had_turns:
             return ()
         chosen = self._chosen.get(job.id)
         if job.is_cpu:
@@ -139,19 +136,19 @@ class Candidates:
         except InvalidJob:
             return ()  # a speed is unsound: the planning says so when it is the job's turn
 
-    def _option(self, classed: Classed, k: int) -> Alike:
-        option, group = classed.group.options[k], classed.group
-        row = classed.rows[option.row]
+    def _of_class(self, classed: Classed, k: int) -> Alike:
+        candidate, group = classed.group.candidates[k], classed.group
+        row = classed.rows[candidate.row]
         pools = (row.pool,) if isinstance(row, PieceRow) else row.pools
         return Alike(
             pools[0].gpu_type,
-            option.gpus,
-            option.cores,
-            option.spread,
-            option.throughput,
-            option.source,
-            self._worth.gain.of(option.throughput / group.least),
-            option.factor,
+            candidate.gpus,
+            candidate.cores,
+            candidate.spread,
+            candidate.throughput,
+            candidate.source,
+            self._objective.gain.of(candidate.throughput / group.least),
+            candidate.factor,
             float(group.values[k]),
             pools=pools,
             nodes_of=classed.nodes_of,
@@ -173,7 +170,7 @@ class Candidates:
     def _of_pools(self, ledger: Ledger, alike: Alike) -> list[Kind]:
         found: list[Kind] = []
         for pool in alike.pools:
-            key = (ledger is self._start, id(alike.nodes_of), pool)  # the maps live as long as the trail does
+            key = (ledger is self._start, id(alike.nodes_of), pool)  # the maps live as long as the draft plan does
             if key not in self._kinds:
                 self._kinds[key] = kind_of(ledger, alike.nodes_of[pool], limited=pool.limited)
             found.append(self._kinds[key])
@@ -210,7 +207,7 @@ class Candidates:
         return Verdict(None if units >= alike.gpus else Shortfall("cores", None, alike.cores, units * rate), None)
 
 
-def _worth(alike: Alike) -> tuple[float, int, int, str, bool]:
+def _by_value(alike: Alike) -> tuple[float, int, int, str, bool]:
     return (-alike.value, alike.gpus, alike.cores, alike.gpu_type, alike.spread)
 
 
@@ -221,8 +218,8 @@ def _nearness(short: Shortfall | None) -> tuple[int, float]:
 def _without(final: Ledger, own: Placement, tenant: int) -> Ledger:
     """The final plan without the job's own placement."""
     twin = Ledger((), (), ())
-    twin.rooms, twin.allowances = dict(final.rooms), dict(final.allowances)
-    twin.rooms |= {piece.node: replace(final.rooms[piece.node]) for piece in own.pieces}
+    twin.free, twin.allowances = dict(final.free), dict(final.allowances)
+    twin.free |= {piece.node: replace(final.free[piece.node]) for piece in own.pieces}
     twin.limited, twin.core_limits = final.limited, dict(final.core_limits)
     for piece in own.pieces if own.job in final.limited else ():
         if piece.node in twin.core_limits:

@@ -17,10 +17,10 @@ Shape (JSON-able; nodes by name, nothing of other tenants; {} for jobs that were
                     had it when the planning began, null where they are not distinguished; nodes: some of their names;
                     throughput in
                     samples/s where `source` is entity, type, theory or nodes, else in the assumed unit; gain G: see
-                    `placement.gain`; factor 0.95 when borrowed, else 1; value = w * G * factor, the objective's
+                    `placement.objective`; factor 0.95 when borrowed, else 1; value = w * G * factor, the objective's
     classes         how many classes there were in all
     chosen          null, or a candidate with `nodes` as {name: {gpus, cores, memory_mib}} and `larger`, null or
-                    {gpus, adds, job}: see `scheduler.explaining.larger`
+                    {gpus, adds, job}: see `scheduler.explaining.rivals`
     best_rejected   null, or a candidate with `binding`: {resource, node, needed, available}, the first resource that
                     fails when it is added to the final plan: gpus | cores | memory_mib (on `node`) | gpu_quota |
                     core_quota | trust; else why it was not taken although it fits: "kept" (its nodes are kept for
@@ -36,7 +36,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scheduler.explaining.candidates import Alike, Candidates
-from scheduler.explaining.larger import next_larger
+from scheduler.explaining.rivals import next_larger
 from scheduler.fairness.arrays import Array
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Chosen, Configuration, Figures, Job, Ranked
+    from scheduler.placement.free_capacity import Shortfall
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Outcome
-    from scheduler.placement.rooms import Shortfall
 
 CANDIDATES_SHOWN = 6
 NODES_NAMED = 4
@@ -59,8 +59,8 @@ class Details:
         self, start: Ledger, final: Ledger, outcome: Outcome, queue: Sequence[Ranked], estimator: Estimator
     ) -> None:
         self._start, self._queue = start, queue
-        self._answers, self._standings, self._worth = outcome.answers, outcome.standings, outcome.worth
-        self._classed, self._kept = outcome.trail.classed.keys(), outcome.obstacles.kept.keys()
+        self._draft, self._standings, self._objective = outcome.draft, outcome.standings, outcome.draft.objective
+        self._classed, self._kept = outcome.draft.classed.keys(), outcome.obstacles.kept.keys()
         self._boundaries: dict[str, dict[str, Any]] = {}
         self._outside: dict[tuple[str, int], dict[str, Any]] = {}
         self._shares: dict[tuple[int, str], float] | None = None
@@ -93,7 +93,7 @@ class Details:
                 "throughput": best.throughput,
                 "source": best.source,
                 "gain": best.gain,
-                "weight": self._worth.weight(job.id),
+                "weight": self._objective.weight(job.id),
                 "value": best.value,
             },
             "binding": None if verdict.short is None else self._described(verdict.short),
@@ -162,13 +162,13 @@ class Details:
 
     def _choice(self, job: Job, found: Sequence[Alike]) -> dict[str, Any]:
         """Weight, candidates, the chosen one, and the best rejected one with its binding constraint."""
-        chosen = self._answers.chosen.get(job.id)
+        chosen = self._draft.chosen.get(job.id)
         best = self._best_rejected(found, chosen)
         rejected = None
         if best is not None:
             rejected = {**self._candidate(job, best), "binding": self._binding(job, best, chosen)}
         return {
-            "weight": None if job.is_cpu else self._worth.weight(job.id),
+            "weight": None if job.is_cpu else self._objective.weight(job.id),
             "candidates": [self._candidate(job, each) for each in found[:CANDIDATES_SHOWN]],
             "classes": len(found),
             "chosen": None if chosen is None else self._chosen(job, chosen, found),
@@ -193,7 +193,7 @@ class Details:
         }
 
     def _name(self, node: int) -> str:
-        return self._start.rooms[node].node.name
+        return self._start.free[node].node.name
 
     def _nodes(self, made: Configuration) -> dict[str, dict[str, int]]:
         return {
@@ -215,7 +215,7 @@ class Details:
             "gain": chosen.gain,
             "factor": self._candidates.factor(job, made),
             "value": self._value(job, chosen),
-            "larger": next_larger(job, chosen, self._candidates.gpu_type(made), found, self._queue, self._answers),
+            "larger": next_larger(job, chosen, self._candidates.gpu_type(made), found, self._queue, self._draft),
         }
 
     def _value(self, job: Job, chosen: Chosen) -> float:

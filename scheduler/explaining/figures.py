@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
-from scheduler.model import Reason
+from scheduler.model import Chosen, Job, Reason, Tenant
 from scheduler.placement.feasibility import (
     Level,
-    Offer,
     aggregated_gpus,
     distributed_gpus,
     domain_allowed,
@@ -25,9 +24,8 @@ from scheduler.placement.feasibility import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scheduler.model import Chosen, Job, Tenant
+    from scheduler.placement.free_capacity import Offer, Shortfall
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.rooms import Shortfall
 
 NODES_SHOWN = 8
 
@@ -160,7 +158,7 @@ def placed(chosen: Chosen, ledger: Ledger) -> dict[str, Any]:
     """The figures of a placed job: where, how fast, and its worth."""
     made = chosen.configuration
     nodes = {
-        ledger.rooms[share.node].node.name: {"gpus": share.gpus, "cores": share.cores, "memory_mib": share.memory_mib}
+        ledger.free[share.node].node.name: {"gpus": share.gpus, "cores": share.cores, "memory_mib": share.memory_mib}
         for share in made.shares
     }
     return {

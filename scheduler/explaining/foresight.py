@@ -8,15 +8,21 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.explaining.figures import Why, needs, over_quota, set_aside, short_of
-from scheduler.model import Reason
-from scheduler.placement.feasibility import Level, first_failing, possible, type_allowed, usable, whole_offers
-from scheduler.placement.instances import on_instance
+from scheduler.model import Alike, Job, Reason
+from scheduler.placement.feasibility import (
+    Level,
+    first_failing,
+    on_instance,
+    possible,
+    type_allowed,
+    usable,
+    whole_offers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scheduler.model import Alike, Job
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
 
 
@@ -38,7 +44,7 @@ class Foresight:
 
     @cached_property
     def _up(self) -> list[Offer]:
-        return whole_offers(room.node for room in self._start.rooms.values())
+        return whole_offers(free.node for free in self._start.free.values())
 
     @cached_property
     def _all(self) -> list[Offer]:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.placement.feasibility import domain_allowed, software_allowed
-from scheduler.placement.rooms import Shortfall
+from scheduler.placement.free_capacity import FreeCapacity, Shortfall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Job, Piece
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.rooms import Room
 
 RESOURCES = ("trust", "gpus", "cores", "memory_mib")
 
@@ -24,14 +23,14 @@ RESOURCES = ("trust", "gpus", "cores", "memory_mib")
 class Kind:
     """The nodes in id order and their idle resources."""
 
-    rooms: Sequence[Room]
+    capacities: Sequence[FreeCapacity]
     idle: np.ndarray  # rows gpus, cores, memory_mib; a column per node
     all_open: bool  # no node takes one tenant at a time
 
     def fitting(self, job: Job, gpus: int, cores: int) -> list[int]:
         """The nodes that hold a piece with all the job's memory."""
         open_to, short = self._short(job, gpus, cores, self.idle)
-        return [self.rooms[k].node.id for k in np.flatnonzero(open_to & (short >= 0).all(axis=0)).tolist()]
+        return [self.capacities[k].node.id for k in np.flatnonzero(open_to & (short >= 0).all(axis=0)).tolist()]
 
     def nearest(self, job: Job, gpus: int, cores: int, own: Iterable[Piece]) -> tuple[int, Shortfall | None] | None:
         """The node where the piece fits, or where the latest resource fails by the least, and that resource.
@@ -47,10 +46,10 @@ class Kind:
         level = np.where(reachable, level, -2)
         by = np.where((level >= 0) & (level < 3), short[np.clip(level, 0, 2), np.arange(len(level))], 0)
         k = int(np.lexsort((np.arange(len(level)), -by, -level))[0])
-        return self.rooms[k].node.id, self._failed(k, int(level[k]), (gpus, cores, job.memory_mib), int(by[k]))
+        return self.capacities[k].node.id, self._failed(k, int(level[k]), (gpus, cores, job.memory_mib), int(by[k]))
 
     def _failed(self, k: int, level: int, needed: Sequence[int], by: int) -> Shortfall | None:
-        node = self.rooms[k].node.id
+        node = self.capacities[k].node.id
         if level == len(needed):
             return None
         if level < 0:
@@ -63,7 +62,7 @@ class Kind:
         return int(idle[0].sum()), int(np.minimum(idle[0], idle[1] // rate).sum())
 
     def _with(self, own: Iterable[Piece]) -> np.ndarray:
-        at = {room.node.id: k for k, room in enumerate(self.rooms)} if own else {}
+        at = {free.node.id: k for k, free in enumerate(self.capacities)} if own else {}
         idle = self.idle.copy()
         for piece in own:
             if piece.node in at:
@@ -75,23 +74,24 @@ class Kind:
 
     def _readable(self, job: Job) -> np.ndarray:
         if job.checkpoint_domain is None and not job.software:
-            return np.ones(len(self.rooms), dtype=bool)
+            return np.ones(len(self.capacities), dtype=bool)
         return np.array(
-            [domain_allowed(job, room.node) and software_allowed(job, room.node) for room in self.rooms], dtype=bool
+            [domain_allowed(job, free.node) and software_allowed(job, free.node) for free in self.capacities],
+            dtype=bool,
         )
 
     def _open_to(self, job: Job) -> np.ndarray:
         readable = self._readable(job)
         if self.all_open:
             return readable
-        admitted = np.array([room.admits(job.tenant) for room in self.rooms], dtype=bool)
+        admitted = np.array([free.admits(job.tenant) for free in self.capacities], dtype=bool)
         both: np.ndarray = np.logical_and(readable, admitted)
         return both
 
 
 def kind_of(ledger: Ledger, nodes: Iterable[int], *, limited: bool) -> Kind:
     """These nodes of a ledger. `limited`: with the reserved cores only (`Ledger.limit`)."""
-    rooms = [ledger.rooms[number] for number in nodes]
-    idle = [[len(r.gpus), ledger.cores_for(r.node.id, limited=limited), r.memory_mib] for r in rooms]
-    all_open = not any(room.node.exclusive_tenant for room in rooms)
-    return Kind(rooms, np.array(idle, dtype=np.int64).reshape(-1, 3).T, all_open)
+    capacities = [ledger.free[number] for number in nodes]
+    idle = [[len(r.gpus), ledger.cores_for(r.node.id, limited=limited), r.memory_mib] for r in capacities]
+    all_open = not any(free.node.exclusive_tenant for free in capacities)
+    return Kind(capacities, np.array(idle, dtype=np.int64).reshape(-1, 3).T, all_open)

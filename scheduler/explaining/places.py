@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.model import Ranked
-    from scheduler.placement.answers import Answers
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.outcome import Standings
+    from scheduler.placement.outcome import DraftPlan, Standings
 
 UNDIVIDED = "gpu"
 """The queue of all GPU jobs, where the cluster is not divided into pools."""
@@ -64,8 +63,8 @@ class _Line:
 class Places:
     """The places of a planning's queue. To make them costs one walk over the queue."""
 
-    def __init__(self, queue: Sequence[Ranked], answers: Answers, standings: Standings, final: Ledger) -> None:
-        self._answers, self._standings, self._final = answers, standings, final
+    def __init__(self, queue: Sequence[Ranked], draft: DraftPlan, standings: Standings, final: Ledger) -> None:
+        self._draft, self._standings, self._final = draft, standings, final
         self._capacities = {each.array: each.capacity for each in standings.windows}
         self._lines: dict[str, _Line] = {}
         for ranked in queue:
@@ -75,15 +74,15 @@ class Places:
             line.places = {job: place for place, job in enumerate(order, start=1)}
 
     def _add(self, ranked: Ranked) -> None:
-        answers, standings, job = self._answers, self._standings, ranked.job
+        draft, standings, job = self._draft, self._standings, ranked.job
         standing = standings.of(ranked)
         line = self._lines.get(standing.array)
         if line is None:
             line = self._lines[standing.array] = _Line()
-        inside, placed = job.id in standings.window, job.id in answers.chosen
+        inside, placed = job.id in standings.window, job.id in draft.chosen
         line.considered += inside and job.promise is None  # a job with a promise does not stand in the window
         line.started += placed and job.promise is None
-        if placed or job.id in answers.invalid or job.id in standings.sated or self._final.over_quota(job) is not None:
+        if placed or job.id in draft.invalid or job.id in standings.sated or self._final.over_quota(job) is not None:
             return
         if inside:
             line.inside.append((standing.turn or 0, ranked.rank, job.id))

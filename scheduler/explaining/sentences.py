@@ -7,16 +7,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.explaining.kept_words import kept_for_it_words, kept_words
-from scheduler.explaining.phrases import MEMORY, are, count, gib, listed, other_types, the_most
+from scheduler.explaining.phrases import (
+    MEMORY,
+    are,
+    count,
+    gib,
+    kept_for_it_words,
+    kept_words,
+    listed,
+    other_types,
+    placed_words,
+    set_aside_words,
+    the_most,
+    waiting_words,
+)
 from scheduler.explaining.places import QUEUES, is_strange
-from scheduler.explaining.sharing_words import placed_words, set_aside_words, waiting_words
-from scheduler.model import Reason
+from scheduler.model import Figures, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from scheduler.model import Figures
 
 RESOURCE_WORDS: Mapping[str, str] = {
     **dict.fromkeys(("gpus", "gpu_quota"), "GPUs"),

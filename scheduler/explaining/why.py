@@ -17,17 +17,15 @@ import numpy as np
 from scheduler.explaining.figures import NODES_SHOWN, Why, needs, offered, over_quota, short_of
 from scheduler.explaining.places import Places
 from scheduler.explaining.rivals import Takers, passed_by, told_apart
-from scheduler.fairness.keepers import in_the_way, kept_figures
-from scheduler.model import Reason
-from scheduler.placement.feasibility import Level, first_failing, idle_offers
-from scheduler.placement.rooms import Shortfall
+from scheduler.fairness.keeping import Keeper, in_the_way, kept_figures
+from scheduler.model import Alike, Job, Queue, Ranked, Reason
+from scheduler.placement.feasibility import Level, first_failing
+from scheduler.placement.free_capacity import Shortfall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from scheduler.explaining.detail import Details
-    from scheduler.fairness.keepers import Keeper
-    from scheduler.model import Alike, Job, Queue, Ranked
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Outcome
 
@@ -53,12 +51,12 @@ class Hindsight:
         self._details, self._late, self._is_late = details, late, False
         self._start, self._final, self._limit_s = start, final, limit_s
         self._outcome, self._queue = outcome, queue
-        self._answers, self._standings, self._obstacles = outcome.answers, outcome.standings, outcome.obstacles
-        self._idle, self._left = idle_offers(start), idle_offers(final)
-        self._promised = outcome.promised.keys() | {given.job for given in outcome.answers.promises}
+        self._draft, self._standings, self._obstacles = outcome.draft, outcome.standings, outcome.obstacles
+        self._idle, self._left = start.idle_offers(), final.idle_offers()
+        self._promised = outcome.promised.keys() | {given.job for given in outcome.draft.promises}
         self._keepers = keepers if final.withholds else ()
-        self._with_kept = idle_offers(final.with_kept()) if self._keepers else []
-        self._takers = Takers(queue, outcome.answers.chosen, self._idle)
+        self._with_kept = final.with_kept().idle_offers() if self._keepers else []
+        self._takers = Takers(queue, outcome.draft.chosen, self._idle)
         self._told = self._promised | {each.job for each in outcome.reservations}
         self._alone = self._told.union(outcome.standings.window, outcome.standings.sated, self._obstacles.jobs())
         self._known = _Known()
@@ -74,9 +72,9 @@ class Hindsight:
         own = [each for each in self._outcome.reservations if each.job == ranked.job.id]
         for each in own:
             why.figures["kept_for_it"] = {"nodes": self._names(each.nodes), "until_s": each.until_s}
-        for given in self._answers.promises:
+        for given in self._draft.promises:
             if given.job == ranked.job.id:
-                stopped = sum(order.for_job == given.job for order in self._answers.stops)
+                stopped = sum(order.for_job == given.job for order in self._draft.stops)
                 nodes = self._names(share.node for share in given.shares)
                 why.figures["promised"] = {"nodes": nodes, "cause": given.cause, "stopping": stopped}
         if (kept := self._outcome.promised.get(ranked.job.id)) is not None:
@@ -85,10 +83,10 @@ class Hindsight:
 
     @cached_property
     def _places(self) -> Places:
-        return Places(self._queue, self._answers, self._standings, self._final)
+        return Places(self._queue, self._draft, self._standings, self._final)
 
     def _names(self, nodes: Iterable[int]) -> list[str]:
-        return [self._start.rooms[number].node.name for number in sorted(nodes) if number in self._start.rooms]
+        return [self._start.free[number].node.name for number in sorted(nodes) if number in self._start.free]
 
     def _why_of_kind(self, ranked: Ranked) -> Why:
         """The reason, one object for all jobs of a tenant that ask for the same and have as many rivals ahead of them."""
@@ -169,7 +167,7 @@ class Hindsight:
         return self._known.ends[shape]
 
     def _kept_figures(self, job: Job) -> dict[str, Any] | None:
-        largest, numbers = self._start.largest, self._final.rooms
+        largest, numbers = self._start.largest, self._final.free
 
         def helps(nodes: Collection[int]) -> bool:
             both = zip(self._with_kept, self._left, strict=True)
@@ -178,7 +176,7 @@ class Hindsight:
 
         if helps(()) or not helps(numbers):
             return None
-        names = {number: room.node.name for number, room in numbers.items()}
+        names = {number: free.node.name for number, free in numbers.items()}
         return kept_figures(job, in_the_way(self._keepers, helps), names)
 
     def _failing(self, job: Job) -> Level | None:

@@ -13,18 +13,16 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.fairness.arrays import Array
-from scheduler.model import Job
+from scheduler.fairness.arrays import Array, Division
+from scheduler.model import Alike, Configuration, Job, Ranked, Reservation, Running
 from scheduler.placement.access import Access, Zone
-from scheduler.placement.feasibility import Offer, first_failing, idle_offers, whole_offers
-from scheduler.placement.gain import LINEAR
+from scheduler.placement.feasibility import first_failing, whole_offers
+from scheduler.placement.objective import LINEAR, Gain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from scheduler.fairness.arrays import Division
-    from scheduler.model import Alike, Configuration, Ranked, Reservation, Running
-    from scheduler.placement.gain import Gain
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
 
 BORROWED_WEIGHT = 0.95
@@ -40,7 +38,7 @@ class HomeArrays:
 
     def __init__(self, division: Division, ledger: Ledger) -> None:
         self._division, self._largest = division, ledger.largest
-        every = whole_offers(room.node for room in ledger.rooms.values())
+        every = whole_offers(free.node for free in ledger.free.values())
         self._whole = {
             array: [offer for offer in every if division.array_of_node(offer.node.id) is array]
             for array in (Array.GPU_SMALL, Array.GPU_LARGE)
@@ -98,7 +96,7 @@ class AccessRules:
     ) -> None:
         self._division, self.homes, self._ledger, self.gain = division, homes, ledger, gain
         self._waiting, self._borrow = frozenset(waiting), borrow
-        self._idle_cores_at_start = {number: len(room.cores) for number, room in ledger.rooms.items()}
+        self._idle_cores_at_start = {number: len(free.cores) for number, free in ledger.free.items()}
         self._held_cores: dict[int, int] = {}  # by GPU jobs, on each node
         for live in running:
             if live.gpus:
@@ -167,7 +165,7 @@ class AccessRules:
         by_movable = [frozenset(home for home in gpu_arrays if kinds[home, movable]) for movable in (False, True)]
         limited = [job.id for job in jobs if find(job) in by_movable[job.movable]]
         if limited:
-            self._ledger.limit(limited, {node: self.reserved_left(node) for node in self._ledger.rooms})
+            self._ledger.limit(limited, {node: self.reserved_left(node) for node in self._ledger.free})
 
     def is_borrowed(self, job: Job, configuration: Configuration) -> bool:
         home = self.home(job)
@@ -187,7 +185,7 @@ class AccessRules:
         if access not in self._offers:
             self._offers[access] = [
                 replace(offer, cores=self._ledger.cores_for(offer.node.id, limited=access.limited))
-                for offer in idle_offers(self._ledger)
+                for offer in self._ledger.idle_offers()
                 if access.admits(self.zone(offer.node.id))
             ]
         return self._offers[access]
@@ -195,8 +193,8 @@ class AccessRules:
     def reserved_left(self, node: int) -> int:
         """Reserved cores of the node that no GPU job holds; a movable CPU job may hold them. No limit if not divided."""
         if not self._division.divided:
-            return len(self._ledger.rooms[node].cores)
-        taken = self._idle_cores_at_start[node] - len(self._ledger.rooms[node].cores)
+            return len(self._ledger.free[node].cores)
+        taken = self._idle_cores_at_start[node] - len(self._ledger.free[node].cores)
         return max(0, self._division.reserved(node) - self._held_cores.get(node, 0) - taken)
 
     def cpu_cores(self, node: int) -> int:
@@ -204,5 +202,5 @@ class AccessRules:
 
         Valid once the GPU jobs are placed. The caller has to count the cores that CPU jobs take after that.
         """
-        idle = len(self._ledger.rooms[node].cores)
+        idle = len(self._ledger.free[node].cores)
         return max(0, idle - self.reserved_left(node)) if self._division.divided else idle

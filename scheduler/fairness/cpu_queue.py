@@ -12,22 +12,18 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from scheduler.fairness.arrays import Array
-from scheduler.fairness.borrowing import may_borrow
-from scheduler.fairness.drf import cpu_shares
-from scheduler.fairness.standings import shares_of
-from scheduler.model import Chosen, Side, Standing
+from scheduler.fairness.arrays import Array, Division
+from scheduler.fairness.borrowing import AccessRules, may_borrow
+from scheduler.fairness.drf import Shares, cpu_shares
+from scheduler.fairness.progressive import shares_of
+from scheduler.model import Chosen, Ranked, ShareView, Side, Standing
 from scheduler.placement import cpu
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.fairness.arrays import Division
-    from scheduler.fairness.borrowing import AccessRules
-    from scheduler.fairness.drf import Shares
-    from scheduler.model import Ranked, ShareView
-    from scheduler.placement.answers import Answers
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
 
@@ -42,27 +38,27 @@ class _Cores:
         """The CPU array's part, made when the first job has its turn, before anything is taken."""
         own = self.every.copy()
         own.allowances = self.every.allowances
-        for number, room in own.rooms.items():
-            room.cores = room.cores[: self._access_rules.cpu_cores(number)]
+        for number, free in own.free.items():
+            free.cores = free.cores[: self._access_rules.cpu_cores(number)]
         return own
 
-    def take(self, ranked: Ranked, answers: Answers) -> bool:
+    def take(self, ranked: Ranked, draft: DraftPlan) -> bool:
         job, own_part = ranked.job, self.own
         borrows = self.borrow and may_borrow(Array.CPU, movable=job.movable, owner_waits=True)
         best = cpu.choose(job, self.every if borrows else own_part)
         if best is None:
             return False
-        answers.chosen[job.id] = Chosen(best, self.every.take(best, job.tenant), 1.0, 1.0, 1)
+        draft.chosen[job.id] = Chosen(best, self.every.take(best, job.tenant), 1.0, 1.0, 1)
         for share in best.shares:
-            room, own = self.every.rooms[share.node], own_part.rooms[share.node]
-            own.cores = room.cores[: max(0, len(own.cores) - share.cores)]
-            own.memory_mib, own.tenants = room.memory_mib, room.tenants
+            free, own = self.every.free[share.node], own_part.free[share.node]
+            own.cores = free.cores[: max(0, len(own.cores) - share.cores)]
+            own.memory_mib, own.tenants = free.memory_mib, free.tenants
             own_part.note(share.node)
         return True
 
 
 class CpuTurns(NamedTuple):
-    """The CPU queue's report beside its answers, by job id. A job with a standing has had its turn."""
+    """The CPU queue's report beside the draft plan, by job id. A job with a standing has had its turn."""
 
     standings: Mapping[int, Standing]
     shares_at_turn: Mapping[int, float]  # its tenant's share; {} where tenants take no turns
@@ -74,7 +70,7 @@ class CpuTurns(NamedTuple):
 def place_cpu_queue(
     queue: Sequence[Ranked],
     work: Work,
-    answers: Answers,
+    draft: DraftPlan,
     access_rules: AccessRules,
     division: Division,
     *,
@@ -82,10 +78,10 @@ def place_cpu_queue(
     borrow: bool,
 ) -> CpuTurns:
     """Place the CPU jobs; all are in the window. `fair` false: in queue order."""
-    nodes = [room.node for room in work.ledger.rooms.values()]
+    nodes = [free.node for free in work.ledger.free.values()]
     shares = cpu_shares(nodes, work.state.running, work.state.tenants, division)
     held = dict(shares.held)
-    turns = _Turns(work, answers, _Cores(work.ledger, access_rules, borrow=borrow), shares, fair=fair)
+    turns = _Turns(work, draft, _Cores(work.ledger, access_rules, borrow=borrow), shares, fair=fair)
     out_of_time = turns.give(queue)
     views = shares_of("cores", held, shares, shares.capacity)
     return CpuTurns(turns.standings, turns.shares_at_turn, turns.kept, out_of_time, views)
@@ -94,8 +90,8 @@ def place_cpu_queue(
 class _Turns:
     """The turns of one planning's CPU jobs."""
 
-    def __init__(self, work: Work, answers: Answers, cores: _Cores, shares: Shares, *, fair: bool) -> None:
-        self._work, self._answers, self._cores, self._shares, self._fair = work, answers, cores, shares, fair
+    def __init__(self, work: Work, draft: DraftPlan, cores: _Cores, shares: Shares, *, fair: bool) -> None:
+        self._work, self._draft, self._cores, self._shares, self._fair = work, draft, cores, shares, fair
         self._failed: set[tuple[object, ...]] = set()
         self.standings: dict[int, Standing] = {}
         self.shares_at_turn: dict[int, float] = {}
@@ -128,9 +124,9 @@ class _Turns:
         if self._fair:
             self.shares_at_turn[job.id] = self._shares.of(job.tenant)
         self.standings[job.id] = Standing(str(Array.CPU), Side.FRONT, len(self.standings) + 1)
-        if shape not in self._failed and self._cores.take(ranked, self._answers):
+        if shape not in self._failed and self._cores.take(ranked, self._draft):
             self._shares.add(job.tenant, job.cores)
             return
         self._failed.add(shape)
-        if work.ledger.rooms and cpu.choose(job, work.ledger) is not None:
+        if work.ledger.free and cpu.choose(job, work.ledger) is not None:
             self.kept[job.id] = {"kept_for": "array", "array": "gpu", "borrowing": self._cores.borrow}

@@ -16,14 +16,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from scheduler.fairness.lrf import ages_of, latency_ratio
-from scheduler.model import Queue, Ranked
+from scheduler.fairness.lrf import Age, ages_of, latency_ratio
+from scheduler.model import Alike, Job, Queue, Ranked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-    from scheduler.fairness.lrf import Age
-    from scheduler.model import Alike, Job
 
 
 @dataclass(frozen=True, slots=True)

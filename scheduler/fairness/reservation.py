@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.fairness.lrf import LAST_RESORT_S, LONGEST_S
-from scheduler.model import Reservation
-from scheduler.placement.feasibility import Level, Offer, aggregated_gpus, distributed_gpus, usable
+from scheduler.model import Job, Piece, Ranked, Reservation, Running
+from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, usable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from scheduler.model import Job, Piece, Ranked, Running
+    from scheduler.placement.free_capacity import Offer
 
 
 def starving(picked: Sequence[Ranked], reserve_lr: float | None) -> Ranked | None:

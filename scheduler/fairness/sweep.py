@@ -23,24 +23,19 @@ from typing import TYPE_CHECKING
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.fairness.keeping import kept_by
-from scheduler.fairness.shapes import shapes_of
-from scheduler.fairness.turns import by_share, standing_of
+from scheduler.fairness.turns import Shape, Standing, by_share, shapes_of, standing_of
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.feasibility import idle_offer, idle_offers
-from scheduler.placement.greedy import best_fit
-from scheduler.placement.tightest import IdleNodes
+from scheduler.placement.idle_nodes import IdleNodes
+from scheduler.placement.turn import best_fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from scheduler.fairness.borrowing import AccessRules
-    from scheduler.fairness.shapes import Shape
-    from scheduler.fairness.turns import Standing
     from scheduler.model import Configuration, Job, Ranked
     from scheduler.placement.access import Access
-    from scheduler.placement.answers import Answers
-    from scheduler.placement.feasibility import Offer
-    from scheduler.placement.gain import Worth
+    from scheduler.placement.free_capacity import Offer
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
 LIMIT_SHARE = 0.05
@@ -58,14 +53,13 @@ class Sweep:
         picked: Sequence[Ranked],
         work: Work,
         access_rules: AccessRules,
-        answers: Answers,
-        worth: Worth,
+        draft: DraftPlan,
         candidates: dict[int, tuple[Configuration, ...]],
         *,
         fair: bool,
     ) -> None:
         self._queue, self._picked, self._work, self._access_rules = queue, picked, work, access_rules
-        self._answers, self._worth, self._candidates, self._fair = answers, worth, candidates, fair
+        self._draft, self._candidates, self._fair = draft, candidates, fair
         self.kept: dict[int, Mapping[str, object]] = {}  # job id -> the keepers of the idle GPUs that it would fit
         self._placed: list[Ranked] = []
         self._standing: Standing | None = None
@@ -80,8 +74,8 @@ class Sweep:
     def unswept(self) -> frozenset[int]:
         """The jobs that fit what is idle, but time ended before their turn. To be asked when the sweep is finished."""
         left = {each.job.id for jobs in (self._behind, *(own.jobs for own in self._left)) for each in jobs}
-        promised = (given.job for given in self._answers.promises)
-        return frozenset(left.difference(self._answers.chosen, self._answers.invalid, promised))
+        promised = (given.job for given in self._draft.promises)
+        return frozenset(left.difference(self._draft.chosen, self._draft.invalid, promised))
 
     def start(self, cpu_share: float = 0.0, cpu_walks: float = 0.0) -> None:
         """Make the first two passes: start jobs where they may be, then on resources that no job of the owner array can use.
@@ -90,7 +84,7 @@ class Sweep:
         """
         before = self._work.before(cpu_share, cpu_walks)
         nodes = IdleNodes(self._work.ledger, self._access_rules)
-        promised = {given.job for given in self._answers.promises}
+        promised = {given.job for given in self._draft.promises}
         self._ends_s = before.before(LIMIT_SHARE).ends_s(LIMIT_SHARE / 2)
         self._shapes, self._behind = shapes_of(
             self._queue, nodes, self._access_rules, self._work.estimator, promised, self._is_late
@@ -166,7 +160,7 @@ class Sweep:
         )
         memory = job.memory_mib
         if good.get(key, -1) < memory < self._hopeless.get(key, memory + 1):
-            (good if nodes.tightest(job, shape.access, spreads=spreads) else self._hopeless)[key] = memory
+            (good if nodes.best_fit(job, shape.access, spreads=spreads) else self._hopeless)[key] = memory
         shape.fits = memory <= good.get(key, -1) and self._work.ledger.over_quota(job) is None
         return shape.fits
 
@@ -183,7 +177,7 @@ class Sweep:
             if shape is not None and shape.fits and self._waits(ranked):
                 yield ranked, shape
         yield from by_share(
-            shapes, self._standing, fair=self._fair, wants=self._wants, started=self._answers.chosen.__contains__
+            shapes, self._standing, fair=self._fair, wants=self._wants, started=self._draft.chosen.__contains__
         )
 
     def _wants(self, ranked: Ranked) -> bool:
@@ -191,18 +185,18 @@ class Sweep:
         return ranked.job.id not in self._picked_shape and self._waits(ranked)
 
     def _waits(self, ranked: Ranked) -> bool:
-        return ranked.job.id not in self._answers.chosen and ranked.job.id not in self._answers.invalid
+        return ranked.job.id not in self._draft.chosen and ranked.job.id not in self._draft.invalid
 
     def _place(self, ranked: Ranked, access: Access, nodes: IdleNodes) -> bool:
         """Start the job at its smallest size, if it fits. Returns whether another job of its shape may still fit."""
         job, work = ranked.job, self._work
         if work.ledger.over_quota(job) is not None:
             return False
-        offers = nodes.tightest(job, access, spreads=self._spreads(job))
+        offers = nodes.best_fit(job, access, spreads=self._spreads(job))
         found = self._generate(job, (job.min_gpus,), offers)
         best = best_fit(found, work.ledger, job.tenant)
         if best is None:
-            return job.id in self._answers.invalid
+            return job.id in self._draft.invalid
         self._take(ranked, best, found)
         self._placed.append(ranked)
         for share in best.shares:
@@ -216,24 +210,24 @@ class Sweep:
                 replace(job, requirement=sizes), offers, work.ledger, work.estimator, sigma=work.parameters.sigma
             )
         except InvalidJob as error:
-            self._answers.invalid[job.id] = error
+            self._draft.invalid[job.id] = error
             return ()
 
     def _take(self, ranked: Ranked, best: Configuration, found: tuple[Configuration, ...]) -> None:
         number, placement = ranked.job.id, self._work.ledger.take(best, ranked.job.tenant)
-        self._answers.chosen[number] = self._worth.chosen(best, placement, found)
+        self._draft.chosen[number] = self._draft.objective.chosen(best, placement, found)
         self._candidates.setdefault(number, found)
         self._access_rules.refresh()
 
     def _grow(self, ranked: Ranked) -> None:
         """Give a started job more of its node if that makes it faster. After the passes no other job can use it."""
-        job, ledger, chosen = ranked.job, self._work.ledger, self._answers.chosen[ranked.job.id]
+        job, ledger, chosen = ranked.job, self._work.ledger, self._draft.chosen[ranked.job.id]
         small = chosen.configuration
-        if len(small.shares) > 1 or small.gpus == job.requirement[-1] or not ledger.rooms[small.shares[0].node].gpus:
+        if len(small.shares) > 1 or small.gpus == job.requirement[-1] or not ledger.free[small.shares[0].node].gpus:
             return
         sizes = tuple(size for size in job.requirement if size >= small.gpus)
         ledger.release(chosen.placement.pieces, job.tenant, job.id)
-        offers = [idle_offer(ledger.rooms[small.shares[0].node])]
+        offers = [ledger.free[small.shares[0].node].offer]
         found = tuple(
             each
             for each in self._generate(job, sizes, offers)
@@ -245,13 +239,13 @@ class Sweep:
     def _note_kept(self) -> None:
         """Note the keepers of nodes that jobs would fit if the nodes were open to them."""
         access_rules, work = self._access_rules, self._work
-        nodes, left = IdleNodes(work.ledger, access_rules), idle_offers(work.ledger)
+        nodes, left = IdleNodes(work.ledger, access_rules), work.ledger.idle_offers()
         for position, shape in enumerate(self._shapes if nodes.gpus_left else ()):
             if position % 16 == 15 and self._is_late():
                 return
             job = shape.jobs[0].job
             free = access_rules.opened(shape.access)._replace(barred=frozenset(), limited=False)
-            if nodes.tightest(job, free, spreads=self._spreads(job)):
+            if nodes.best_fit(job, free, spreads=self._spreads(job)):
                 access = access_rules.access(shape.jobs[0])
                 figures = kept_by(shape.jobs[0], access, left, work, access_rules)
                 waiting = (each.job.id for each in shape.jobs if self._waits(each))

@@ -1,6 +1,6 @@
 """Deal the idle resources of a node with GPUs of several types to its bays: no core and no memory is handed out twice.
 
-A planning sees each bay as a node (`scheduler.model.bays`). Bays share no core: each has a part of the idle ones, anew in each
+A planning sees each bay as a node (`scheduler.model.cluster`). Bays share no core: each has a part of the idle ones, anew in each
 planning, in proportion to its idle and its shared GPUs. Promised resources of a bay stay there. Where a waiting job fits the
 node's idle resources, but none of these parts, the bay that it may use gets the job's needs: the job that waited longest first.
 Where several such jobs are in each other's way they take turns, for the first may have another reason not to start: its tenant's
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.model.bays import bay_id
+from scheduler.model.cluster import bay_id
 from scheduler.model.instances import serves
 
 if TYPE_CHECKING:

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob, InvalidRecord, InvalidTenant, SchedulerError
-from scheduler.estimator.tables import signature
+from scheduler.estimator.measured import signature
 from scheduler.intake.validation import is_amount, is_count, is_number, is_rate
-from scheduler.model import ArrayHistory, RunHistory, Running
-from scheduler.model.speeds import Knowledge
+from scheduler.model import ArrayHistory, ClusterState, Ended, Job, Piece, RunHistory, Running, Tenant
+from scheduler.model.speeds import Knowledge, Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from scheduler.model import ClusterState, Ended, Job, Piece, Tenant
-    from scheduler.model.speeds import Profile
 
 
 @dataclass(frozen=True, slots=True)

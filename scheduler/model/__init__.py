@@ -5,11 +5,31 @@ clock, memory is MiB. The caller fills these values; `scheduler.intake.validatio
 """
 
 from scheduler.model.alike import Alike
-from scheduler.model.bays import bay_id, node_of, number_of
-from scheduler.model.cluster import ArrayHistory, ClusterState, Ended, LinkWish, Node, RunHistory, Tenant
+from scheduler.model.cluster import (
+    ArrayHistory,
+    ClusterState,
+    Ended,
+    LinkWish,
+    Node,
+    RunHistory,
+    Tenant,
+    bay_id,
+    node_of,
+    number_of,
+)
 from scheduler.model.jobs import Figures, Job, Profiled, Promise, Reason, Running, Span
-from scheduler.model.parts import GpuPart, HeldPart, Holder, PairSeen, PartedGpu
-from scheduler.model.placements import Configuration, Piece, Placement, Reservation, Share
+from scheduler.model.placements import (
+    Configuration,
+    GpuPart,
+    HeldPart,
+    Holder,
+    PairSeen,
+    PartedGpu,
+    Piece,
+    Placement,
+    Reservation,
+    Share,
+)
 from scheduler.model.plan import (
     Blocking,
     Clock,

@@ -5,19 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scheduler.model.bays import node_of
 from scheduler.model.speeds import Knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.model.jobs import Job, Running
-    from scheduler.model.parts import PairSeen, PartedGpu
+    from scheduler.model.placements import PairSeen, PartedGpu
+
+
+NUMBERS = 1 << 32
+"""Ids of nodes are below this."""
+
+
+def bay_id(node: int, number: int) -> int:
+    return node + number * NUMBERS
+
+
+def node_of(bay: int) -> int:
+    """The id of the node that the bay is of; a node's own id is itself."""
+    return bay % NUMBERS if bay >= NUMBERS else bay
+
+
+def number_of(bay: int) -> int:
+    """The number of the bay on its node; 0: the type that the node goes by."""
+    return max(0, bay) // NUMBERS
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One server, or a bay of one (`scheduler.model.bays`). `idle_*`: resources that this planning may hand out there.
+    """One server, or a bay of one (`scheduler.model.cluster`). `idle_*`: resources that this planning may hand out there.
 
     Not `schedulable` = it gets no new jobs now. `whole_*`: of a bay, its node's; None = the same as `*_total`.
     """

@@ -3,7 +3,7 @@
 
 The profile at the end of its type's name tells an instance. A process reaches one instance, and no two of them work together: an
 instance takes jobs of one GPU. A job is placed on whole GPUs of the types that it names, or of any; a job that names only
-instances gets those. Jobs for which no whole GPU is left may have instances (`scheduler.placement.instances`).
+instances gets those. Jobs for which no whole GPU is left may have instances (`scheduler.placement.feasibility`).
 """
 
 from __future__ import annotations

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from scheduler.model.alike import alike_of
+from scheduler.model.alike import Alike, alike_of
 from scheduler.model.instances import only_instances, serves
 
 if TYPE_CHECKING:
-    from scheduler.model.alike import Alike
-    from scheduler.model.parts import GpuPart
-    from scheduler.model.placements import Piece, Share
+    from scheduler.model.placements import GpuPart, Piece, Share
 
 Figures = Mapping[str, Any]
 """JSON-able figures behind a reason; they never hold an id or a name of another tenant."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scheduler.model.cluster import LinkWish
     from scheduler.model.jobs import Figures, Reason
-    from scheduler.model.parts import Regrant
-    from scheduler.model.placements import Piece, Placement, Share
+    from scheduler.model.placements import Piece, Placement, Regrant, Share
 
 Clock = Callable[[], float]
 """A monotonic clock in seconds. The core times its solves with it and never reads one of its own."""

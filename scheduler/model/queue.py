@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,8 +14,6 @@ L = TypeVar("L")
 MOST = np.iinfo(np.int64).max
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
     from scheduler.model.alike import Alike
     from scheduler.model.jobs import Job
     from scheduler.model.placements import Configuration, Placement

@@ -2,21 +2,20 @@
 
 A node lies in a *zone*: its array and the reservations that keep it. A job's *access* names the arrays that it may use, the
 reservations that bar it, and whether its cores are *limited* to those reserved for its array. The ledger knows how many of these
-are left on each node. In another array a configuration is worth less, by a factor.
+are left on each node. In another array a configuration has less value, by a factor.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from scheduler.placement.gain import LINEAR
+from scheduler.placement.objective import LINEAR, Gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Configuration, Job, Ranked
-    from scheduler.placement.feasibility import Offer
-    from scheduler.placement.gain import Gain
+    from scheduler.placement.free_capacity import Offer
 
 
 class Zone(NamedTuple):
@@ -27,7 +26,7 @@ class Zone(NamedTuple):
 
 
 class Access(NamedTuple):
-    """The resources that a job may use, and the worth of a configuration that touches an array beside `home`."""
+    """The resources that a job may use, and the factor on a configuration that touches an array beside `home`."""
 
     home: str
     arrays: tuple[str, ...]
@@ -44,7 +43,7 @@ class Access(NamedTuple):
 
 
 class Rules(Protocol):
-    """The access rules of a planning: which job may use which resources, and the worth of a configuration."""
+    """The access rules of a planning: which job may use which resources, and the factor on its objective value."""
 
     @property
     def gain(self) -> Gain: ...
@@ -67,7 +66,7 @@ EVERYTHING = Access("", ("",), limited=False, barred=frozenset(), borrowed=1.0)
 
 
 class NoRules:
-    """The rules without arrays: every job may use everything, and nothing is worth less."""
+    """The rules without arrays: every job may use everything, and no value is lessened."""
 
     gain = LINEAR
 

@@ -4,7 +4,7 @@ For each allowed GPU type, each node t of it with S_t idle GPUs and each require
 - aggregated {t: R_k} when R_k <= S_t (deviation: the paper's text has <, which would exclude full nodes);
 - distributed, for low-sensitivity jobs (rho <= sigma) or when R_1 exceeds the largest node of the type: nodes filled
   one after another in id order from t on, each as much as possible; only those with the fewest nodes are kept.
-At least one core per GPU; which core counts are offered beside the wanted one stands in `core_choices`. Memory
+At least one core per GPU; which core counts are offered beside the wanted one stands in `core_counts`. Memory
 is a hard need. A resumed attempt only goes where its checkpoint can be read.
 """
 
@@ -12,23 +12,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.model import Configuration, Share
+from scheduler.model import Configuration, Job, Share
 from scheduler.parameters.knobs import SIGMA
-from scheduler.placement.core_choices import CoreChoices, per_gpu, share_of_speed, spread_rates
-from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, idle_offers, usable
+from scheduler.placement.core_counts import CoreCounts, per_gpu, share_of_speed, spread_rates
+from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Job
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
 
 
 def generate(job: Job, ledger: Ledger, estimator: Estimator, *, sigma: float = SIGMA) -> tuple[Configuration, ...]:
     """All configurations of a GPU job on what is idle in the ledger, by type, size and node id; () when none."""
-    return generate_on(job, idle_offers(ledger), ledger, estimator, sigma=sigma)
+    return generate_on(job, ledger.idle_offers(), ledger, estimator, sigma=sigma)
 
 
 def generate_on(
@@ -38,14 +37,14 @@ def generate_on(
     estimator: Estimator,
     *,
     sigma: float = SIGMA,
-    core_choices: CoreChoices | None = None,
+    core_counts: CoreCounts | None = None,
 ) -> tuple[Configuration, ...]:
     """As `generate`, on offers already read from the ledger, with their core choices: a planning reads them once for all."""
     allowance = ledger.allowances.get(job.tenant)
     most_cores = allowance.cores if allowance is not None else None
     most_gpus = allowance.whole_gpus if allowance is not None else None
     sizes = [size for size in job.requirement if most_gpus is None or size <= most_gpus]
-    core_choices = core_choices or CoreChoices((offer.node.gpu_type or "", offer.gpus, offer.cores) for offer in offers)
+    core_counts = core_counts or CoreCounts((offer.node.gpu_type or "", offer.gpus, offer.cores) for offer in offers)
     by_type: dict[str, list[Offer]] = {}
     for offer in offers:
         if offer.gpus and usable(job, offer, Level.TRUST):
@@ -55,7 +54,7 @@ def generate_on(
     for gpu_type in sorted(by_type):
         spread = low_sensitivity or job.min_gpus > ledger.largest.get(gpu_type, 0)
         for size in sizes:
-            counts = core_choices.of(gpu_type, size, job, most_cores)
+            counts = core_counts.of(gpu_type, size, job, most_cores)
             found += _aggregated(job, by_type[gpu_type], size, counts, estimator)
             if spread:
                 found += _distributed(job, by_type[gpu_type], size, most_cores, estimator)

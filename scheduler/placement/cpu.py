@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.estimator.cores import DEFAULT_CORES
-from scheduler.model import Configuration, Share
-from scheduler.placement.feasibility import domain_allowed, idle_offers, software_allowed
+from scheduler.model import Configuration, Job, Share
+from scheduler.placement.feasibility import domain_allowed, software_allowed
 
 LIMIT_SHARE = 0.03
 """The part of a planning's time limit that is the CPU jobs' own, however long the solver took: to place them is fast."""
@@ -19,8 +19,7 @@ WALKS = 0.2
 """Beside it, the time that the walk over them takes, over that of checking and ordering the queue."""
 
 if TYPE_CHECKING:
-    from scheduler.model import Job
-    from scheduler.placement.feasibility import Offer
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
 
 
@@ -28,7 +27,7 @@ def choose(job: Job, ledger: Ledger) -> Configuration | None:
     """The configuration of a CPU job by best fit; None when no node holds it or a quota forbids it."""
     if ledger.quota_shortfall(job.tenant, 0, job.cores) is not None:
         return None
-    offers = ledger.alike_nodes.offers() if job.checkpoint_domain is None else idle_offers(ledger)
+    offers = ledger.equal_nodes.offers() if job.checkpoint_domain is None else ledger.idle_offers()
     best = min((offer for offer in offers if fits(job, offer)), key=lambda offer: _cost(job, offer), default=None)
     if best is None:
         return None

@@ -3,22 +3,24 @@
 Needs are added one after another: GPUs, software, the checkpoint's storage domain, trust between tenants, memory, cores. The
 first level at which nothing is left is the reason. The same question is asked of idle resources, of whole nodes that are up
 ("would it ever start?") and of all nodes ("would it start if every node were back?").
+A job that asks for no instance may have one where no whole GPU is left for it (ours; section 5).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
+from scheduler.estimator.measured import signature
+from scheduler.model.instances import only_instances
+from scheduler.placement.free_capacity import Offer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.model import Job, Node, Running
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.rooms import Room
 
 
 class Level(IntEnum):
@@ -30,29 +32,6 @@ class Level(IntEnum):
     TRUST = 3
     MEMORY = 4
     CORES = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """The offer of one node; `admits` says whether a tenant's job may be there beside the running ones."""
-
-    node: Node
-    gpus: int
-    cores: int
-    memory_mib: int
-    tenants: frozenset[int] = frozenset()
-
-    def admits(self, tenant: int) -> bool:
-        return not self.node.exclusive_tenant or self.tenants <= {tenant}
-
-
-def idle_offers(ledger: Ledger) -> list[Offer]:
-    """The idle resources of schedulable nodes, in id order."""
-    return [idle_offer(room) for room in ledger.rooms.values()]
-
-
-def idle_offer(room: Room) -> Offer:
-    return Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants)
 
 
 def with_lent(offer: Offer, lenders: Iterable[Running]) -> Offer:
@@ -129,7 +108,7 @@ def first_failing(job: Job, offers: Sequence[Offer], largest: dict[str, int]) ->
 
 def any_fits(jobs: Iterable[Job], ledger: Ledger) -> bool:
     """Whether what is idle could hold the smallest size of any of these jobs. Each kind of job is looked at once."""
-    offers = [offer for offer in idle_offers(ledger) if offer.gpus or offer.cores]
+    offers = [offer for offer in ledger.idle_offers() if offer.gpus or offer.cores]
     asked: set[tuple[object, ...]] = set()
     for job in jobs:
         kind = (job.min_gpus, job.gpu_types, job.min_cores, job.memory_mib, job.bound, job.tenant)
@@ -152,3 +131,17 @@ def distributed_gpus(job: Job, offer: Offer, size: int, level: Level = Level.COR
     if level >= Level.MEMORY and job.memory_mib:
         gpus = min(gpus, offer.memory_mib * size // job.memory_mib)
     return min(gpus, offer.cores // job.least_cores) if level >= Level.CORES else gpus
+
+
+def on_instance(job: Job, ledger: Ledger, *, ever: bool = False) -> Job | None:
+    """The job as it asks for one instance instead of whole GPUs; None = it may not have one, or asks only for instances.
+
+    It must accept one GPU, and either name types of instances beside whole GPUs, or accept any type; and no run under its
+    signature was seen to need more memory. `ever`: skip the last, for it differs between jobs of a kind.
+    """
+    if not ledger.instances or job.requirement[0] != 1 or job.part is not None or only_instances(job.gpu_types):
+        return None
+    types = ledger.instances & job.gpu_types if job.gpu_types else ledger.instances
+    if ledger.too_small and not ever:
+        types -= ledger.too_small.get(signature(job), frozenset())
+    return replace(job, requirement=(1,), gpu_types=types) if types else None

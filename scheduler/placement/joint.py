@@ -10,24 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.model import Chosen, SolverFigures
+from scheduler.model import Chosen, Ranked, SolverFigures
 from scheduler.placement import solver, turn
-from scheduler.placement.access import NO_RULES
-from scheduler.placement.aggregated.answer import Limits
+from scheduler.placement.access import NO_RULES, OfferingRules
 from scheduler.placement.aggregated.formulation import solve_aggregated
+from scheduler.placement.aggregated.plans import AggregatedPlan, Limits
 from scheduler.placement.located_stage import SOLVE_SHARE, place_located
-from scheduler.placement.outcome import Classed, Staged
+from scheduler.placement.outcome import Classed, DraftPlan, Staged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
-    from scheduler.model import Ranked
-    from scheduler.placement.access import OfferingRules
-    from scheduler.placement.aggregated.answer import Aggregated
-    from scheduler.placement.answers import Answers
-    from scheduler.placement.gain import Worth
-    from scheduler.placement.outcome import Trail
     from scheduler.placement.work import Work
 
 LOCATED_NODES = 16
@@ -36,9 +30,7 @@ LOCATED_NODES = 16
 def place_jointly(
     stage: Sequence[Ranked],
     work: Work,
-    answers: Answers,
-    worth: Worth,
-    trail: Trail,
+    draft: DraftPlan,
     *,
     access_rules: OfferingRules | None = None,
     must_start: AbstractSet[int] = frozenset(),
@@ -50,21 +42,19 @@ def place_jointly(
     that the solver has to place. `solved`: the number of stages that this planning solved by class before.
     """
     if is_located(work) or work.parameters.placement != "ilp":
-        return place_located(stage, work, answers, worth, trail, access_rules=access_rules, must_start=must_start)
-    return place_aggregated(stage, work, answers, worth, trail, access_rules=access_rules, solved=solved)
+        return place_located(stage, work, draft, access_rules=access_rules, must_start=must_start)
+    return place_aggregated(stage, work, draft, access_rules=access_rules, solved=solved)
 
 
 def is_located(work: Work) -> bool:
     """Whether the cluster is small enough for the located formulation."""
-    return sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values()) <= LOCATED_NODES
+    return sum(free.node.gpus_total > 0 for free in work.ledger.free.values()) <= LOCATED_NODES
 
 
 def place_aggregated(
     stage: Sequence[Ranked],
     work: Work,
-    answers: Answers,
-    worth: Worth,
-    trail: Trail,
+    draft: DraftPlan,
     *,
     access_rules: OfferingRules | None = None,
     solved: int = 0,
@@ -75,9 +65,9 @@ def place_aggregated(
     rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
     gap, seed = work.parameters.gap_for(work.ledger.gpus_up), int(work.rng.integers(2**31 - 1))
     limits = Limits(work.clock, work.deadline_s - rest_s, gap, seed, work.memory.of(solved))
-    answer = solve_aggregated(
+    plan = solve_aggregated(
         stage,
-        worth.weights,
+        draft.objective.weights,
         work.ledger,
         work.estimator,
         limits,
@@ -85,42 +75,42 @@ def place_aggregated(
         rules=access_rules or NO_RULES,
         participants={each.job.id: own for each in stage if (own := work.participants.get(each.job.id)) is not None},
     )
-    answers.invalid.update(answer.options.invalid)
-    worth.least.update(answer.options.least)
-    rows, nodes_of = tuple(answer.options.rows), answer.classes.nodes_of
-    trail.classed.update(
-        {each.job.id: Classed(own, rows, nodes_of) for own in answer.options.groups for each in own.members}
+    draft.invalid.update(plan.candidates.invalid)
+    draft.objective.least.update(plan.candidates.least)
+    rows, nodes_of = tuple(plan.candidates.rows), plan.classes.nodes_of
+    draft.classed.update(
+        {each.job.id: Classed(own, rows, nodes_of) for own in plan.candidates.groups for each in own.members}
     )
-    _take(answer, work, answers, worth)
-    late = frozenset(ranked.job.id for ranked in answer.options.out_of_time)
-    return Staged(_figures(answer, gap), late, (answer.left,))
+    _take(plan, work, draft)
+    late = frozenset(ranked.job.id for ranked in plan.candidates.out_of_time)
+    return Staged(_figures(plan, gap), late, (plan.left,))
 
 
-def _take(answer: Aggregated, work: Work, answers: Answers, worth: Worth) -> None:
-    for placed in answer.placed:
+def _take(plan: AggregatedPlan, work: Work, draft: DraftPlan) -> None:
+    for placed in plan.placed:
         job, configuration = placed.ranked.job, placed.configuration
         if work.ledger.shortfall(configuration, job.tenant) is None:
             placement = work.ledger.take(configuration, job.tenant)
-            weight = worth.weights[job.id]
-            answers.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.options)
+            weight = draft.objective.weights[job.id]
+            draft.chosen[job.id] = Chosen(configuration, placement, placed.gain, weight, placed.candidates)
 
 
-def _figures(answer: Aggregated, gap: float) -> SolverFigures:
-    if not answer.options.groups:
+def _figures(plan: AggregatedPlan, gap: float) -> SolverFigures:
+    if not plan.candidates.groups:
         return SolverFigures()
     return SolverFigures(
         formulation="aggregated",
-        status=answer.status,
-        incumbent=answer.incumbent,
-        candidates=answer.candidates,
-        variables=answer.variables,
-        constraints=answer.constraints,
-        objective=answer.objective,
-        bound=answer.bound,
-        gap=solver.relative_gap(answer.objective, answer.bound),
+        status=plan.status,
+        incumbent=plan.incumbent,
+        candidates=sum(len(group.candidates) * len(group.members) for group in plan.candidates.groups),
+        variables=plan.variables,
+        constraints=plan.constraints,
+        objective=plan.objective,
+        bound=plan.bound,
+        gap=solver.relative_gap(plan.objective, plan.bound),
         gap_allowed=gap,
-        build_s=answer.build_s,
-        solve_s=answer.solve_s,
+        build_s=plan.build_s,
+        solve_s=plan.solve_s,
     )
 
 
@@ -158,7 +148,7 @@ def together(stages: Sequence[SolverFigures]) -> SolverFigures:
     )
 
 
-def top_up(stage: Sequence[Ranked], work: Work, answers: Answers, worth: Worth, trail: Trail) -> int:
+def top_up(stage: Sequence[Ranked], work: Work, draft: DraftPlan) -> int:
     """Greedily place whoever of the stage still fits, and count them: every addition raises the objective, so an optimum
     has none.
     """
@@ -168,11 +158,11 @@ def top_up(stage: Sequence[Ranked], work: Work, answers: Answers, worth: Worth, 
         if work.remaining_s <= 0 or not most:
             break
         job = ranked.job
-        if job.id in answers.chosen or job.id in answers.invalid:
+        if job.id in draft.chosen or job.id in draft.invalid:
             continue
         if not any(job.min_gpus <= gpus and job.may_use(name) for name, gpus in most.items()):
             continue
-        if turn.take_turn(ranked, work, answers, worth, trail) and job.id in answers.chosen:
+        if turn.take_turn(ranked, work, draft) and job.id in draft.chosen:
             topped_up += 1
             most = _most_idle(work)
     return topped_up
@@ -181,7 +171,7 @@ def top_up(stage: Sequence[Ranked], work: Work, answers: Answers, worth: Worth, 
 def _most_idle(work: Work) -> dict[str, int]:
     """The idle GPUs of each type: a job that needs more cannot be placed, however they lie."""
     idle: dict[str, int] = {}
-    for room in work.ledger.rooms.values():
-        if room.gpus and room.cores:
-            idle[room.node.gpu_type or ""] = idle.get(room.node.gpu_type or "", 0) + len(room.gpus)
+    for free in work.ledger.free.values():
+        if free.gpus and free.cores:
+            idle[free.node.gpu_type or ""] = idle.get(free.node.gpu_type or "", 0) + len(free.gpus)
     return idle

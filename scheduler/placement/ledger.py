@@ -5,31 +5,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.model import Configuration, Job, Node, Piece, Placement, Running, Share, Tenant, node_of
+from scheduler.model import Configuration, HeldPart, Job, Node, Piece, Placement, Running, Share, Tenant, node_of
 from scheduler.model.instances import is_instance
-from scheduler.model.parts import WHOLE
-from scheduler.placement.alike_nodes import AlikeNodes
-from scheduler.placement.rooms import Allowance, Room, Shortfall, Withheld, largest_nodes
+from scheduler.model.placements import WHOLE
+from scheduler.placement.core_counts import CoreCounts
+from scheduler.placement.free_capacity import (
+    Allowance,
+    EqualNodes,
+    FreeCapacity,
+    Offer,
+    Shortfall,
+    Withheld,
+    largest_nodes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from scheduler.model import HeldPart
 
 UNITS = 3
 """Digits of GPUs held: thousandths, rounded at each step, so that ten tenths are one."""
 
 
 class Ledger:
-    """Rooms of the schedulable nodes and allowances of the tenants. A planning takes from one.
+    """Free capacity of the schedulable nodes and allowances of the tenants. A planning takes from one.
 
-    `changed`: nodes whose rooms have changed since it was made, or since its owner last cleared the set.
+    `changed`: nodes whose free capacity has changed since it was made, or since its owner last cleared the set.
     """
 
     def __init__(self, nodes: Iterable[Node], tenants: Iterable[Tenant], running: Iterable[Running]) -> None:
         self.nodes: tuple[Node, ...] = tuple(sorted(nodes, key=lambda node: node.id))
-        self.rooms: dict[int, Room] = {
-            node.id: Room(
+        self.free: dict[int, FreeCapacity] = {
+            node.id: FreeCapacity(
                 node, tuple(sorted(node.idle_gpus)), tuple(sorted(node.idle_cores)), node.idle_memory_mib, node.tenants
             )
             for node in self.nodes
@@ -41,8 +48,8 @@ class Ledger:
         self.limited: frozenset[int] = frozenset()  # jobs that may use reserved cores only (section 4)
         self.core_limits: dict[int, int] = {}  # the rest of those on each node
         self.changed: set[int] = set()
-        self._ungrouped: set[int] = set()  # changed since `alike_nodes` was last read
-        self._alike_nodes: AlikeNodes | None = None  # made when somebody asks
+        self._ungrouped: set[int] = set()  # changed since `equal_nodes` was last read
+        self._equal_nodes: EqualNodes | None = None  # made when somebody asks
         self._totals: tuple[int, int] | None = None
         held = _held_by_tenant(running)
         self.held: dict[int, list[float]] = {
@@ -62,8 +69,11 @@ class Ledger:
         twin = Ledger((), (), ())
         twin.nodes, twin.largest, twin.instances, twin.quotas = self.nodes, self.largest, self.instances, self.quotas
         twin.too_small = self.too_small
-        rooms = self.rooms.items() if nodes is None else ((k, r) for k, r in self.rooms.items() if k in nodes)
-        twin.rooms = {k: Room(r.node, r.gpus, r.cores, r.memory_mib, r.tenants, r.kept) for k, r in rooms}
+        twin.free = {
+            k: FreeCapacity(r.node, r.gpus, r.cores, r.memory_mib, r.tenants, r.kept)
+            for k, r in self.free.items()
+            if nodes is None or k in nodes
+        }
         twin.allowances = {k: Allowance(a.gpus, a.cores) for k, a in self.allowances.items()}
         twin.limited, twin.core_limits = self.limited, dict(self.core_limits)
         twin.held = {tenant: list(units) for tenant, units in self.held.items()}
@@ -71,26 +81,26 @@ class Ledger:
         return twin
 
     def note(self, node: int) -> None:
-        """The node's room has changed."""
+        """The node's free capacity has changed."""
         self.changed.add(node)
         self._ungrouped.add(node)
 
     def reset(
         self, node: int, gpus: tuple[int, ...], cores: tuple[int, ...], memory_mib: int, tenants: frozenset[int]
     ) -> None:
-        """Set the node's room to its real one, nothing withheld. For an owner that keeps the ledger between plannings."""
-        room = self.rooms.get(node)
-        if room is None:
+        """Set the node's free capacity to the real one, for an owner that keeps the ledger between plannings."""
+        free = self.free.get(node)
+        if free is None:
             return
-        room.gpus, room.cores, room.memory_mib, room.tenants, room.kept = gpus, cores, memory_mib, tenants, Withheld()
+        free.gpus, free.cores, free.memory_mib, free.tenants, free.kept = gpus, cores, memory_mib, tenants, Withheld()
         self._ungrouped.add(node)
 
     def renew(self, nodes: Mapping[int, Node]) -> None:
         """Take these nodes, by id, in the place of those that they were before: their totals have changed."""
         self.nodes = tuple(nodes.get(node.id, node) for node in self.nodes)
         for number, node in nodes.items():
-            if (room := self.rooms.get(number)) is not None:
-                room.node = node
+            if (free := self.free.get(number)) is not None:
+                free.node = node
         self._totals = None
 
     def reset_held(self, held: Mapping[int, Sequence[int]]) -> None:
@@ -101,14 +111,14 @@ class Ledger:
             self.allowances[tenant.id] = Allowance(_left(tenant.gpu_quota, gpus), _cores_left(tenant.core_quota, cores))
 
     @property
-    def alike_nodes(self) -> AlikeNodes:
-        """The rooms as they are now, equal ones together."""
-        if self._alike_nodes is None:
-            self._alike_nodes = AlikeNodes(self.rooms)
+    def equal_nodes(self) -> EqualNodes:
+        """The free capacity as it is now, equal nodes together."""
+        if self._equal_nodes is None:
+            self._equal_nodes = EqualNodes(self.free)
         elif self._ungrouped:
-            self._alike_nodes.moved(self._ungrouped)
+            self._equal_nodes.moved(self._ungrouped)
         self._ungrouped.clear()
-        return self._alike_nodes
+        return self._equal_nodes
 
     def _hold(self, tenant: int, gpus: float, cores: int) -> None:
         held = self.held.setdefault(tenant, [0, 0])
@@ -121,18 +131,32 @@ class Ledger:
 
     def cores_for(self, node: int, *, limited: bool) -> int:
         """Idle cores of the node that a job may take, `limited` or not."""
-        idle = len(self.rooms[node].cores)
+        idle = len(self.free[node].cores)
         return min(idle, self.core_limits.get(node, idle)) if limited else idle
+
+    def idle_offers(self) -> list[Offer]:
+        """The idle resources of schedulable nodes, in id order."""
+        return [free.offer for free in self.free.values()]
+
+    def core_counts(self) -> dict[bool, CoreCounts]:
+        """The core counts of the idle resources: for jobs limited to the reserved cores, and for the others."""
+        return {
+            limited: CoreCounts(
+                (free.node.gpu_type or "", len(free.gpus), self.cores_for(number, limited=limited))
+                for number, free in self.free.items()
+            )
+            for limited in ((False, True) if self.limited else (False,))
+        }
 
     def with_kept(self) -> Ledger:
         """A copy in which what is withheld is idle, as it is on the nodes."""
         twin = self.copy()
-        twin.rooms = {number: room.with_kept() for number, room in self.rooms.items()}
+        twin.free = {number: free.with_kept() for number, free in self.free.items()}
         return twin
 
     @property
     def withholds(self) -> bool:
-        return any(room.kept.gpus or room.kept.cores or room.kept.memory_mib for room in self.rooms.values())
+        return any(free.kept.gpus or free.kept.cores or free.kept.memory_mib for free in self.free.values())
 
     @property
     def gpus_up(self) -> int:
@@ -145,13 +169,13 @@ class Ledger:
 
     def _up(self) -> tuple[int, int]:
         if self._totals is None:
-            nodes = [room.node for room in self.rooms.values()]
+            nodes = [free.node for free in self.free.values()]
             self._totals = (sum(node.gpus_there for node in nodes), sum(node.cores_total for node in nodes))
         return self._totals
 
     @property
     def idle_gpus(self) -> int:
-        return sum(len(room.gpus) for room in self.rooms.values())
+        return sum(len(free.gpus) for free in self.free.values())
 
     def quota_shortfall(self, tenant: int, gpus: float, cores: int) -> Shortfall | None:
         """The part of the tenant's quota that these GPUs and cores more would exceed."""
@@ -177,7 +201,7 @@ class Ledger:
         """The *binding* constraint (section 7): the first resource that fails when the configuration is added."""
         limited = configuration.job in self.limited
         for share in configuration.shares:
-            if (short := self.rooms[share.node].shortfall(share, tenant)) is not None:
+            if (short := self.free[share.node].shortfall(share, tenant)) is not None:
                 return short
             if limited and share.cores > (left := self.cores_for(share.node, limited=True)):
                 return Shortfall("cores", share.node, share.cores, left)
@@ -185,7 +209,7 @@ class Ledger:
 
     def withhold(self, shares: Iterable[Share]) -> list[Share]:
         """Keep the idle part of the shares from all jobs of this planning. Returns what that was."""
-        kept = [self.rooms[share.node].withhold(share) for share in shares]
+        kept = [self.free[share.node].withhold(share) for share in shares]
         for share in kept:
             self.note(share.node)
         return kept
@@ -201,8 +225,8 @@ class Ledger:
         `job`: the job that took them from this ledger, if any.
         """
         for piece in pieces:
-            if (room := self.rooms.get(piece.node)) is not None:
-                room.give(piece)
+            if (free := self.free.get(piece.node)) is not None:
+                free.give(piece)
             self.note(piece.node)
             self._hold(tenant, -piece.gpu_units, -len(piece.cores))
             self.set_aside_quota(tenant, -piece.gpu_units, -len(piece.cores))
@@ -218,7 +242,7 @@ class Ledger:
             for share in configuration.shares:
                 if share.node in self.core_limits:
                     self.core_limits[share.node] -= share.cores
-        pieces = tuple(self.rooms[share.node].take(share, tenant) for share in configuration.shares)
+        pieces = tuple(self.free[share.node].take(share, tenant) for share in configuration.shares)
         for piece in pieces:
             self.note(piece.node)
             self._hold(tenant, len(piece.gpus), len(piece.cores))
@@ -237,10 +261,10 @@ class Ledger:
 
     def _join_beside(self, number: int, tenant: int) -> None:
         """Tell the other bays of the node that the tenant is there: of one shared account it is the whole node's."""
-        room = self.rooms[number]
-        if not room.node.exclusive_tenant or room.node.whole_cores is None:
+        free = self.free[number]
+        if not free.node.exclusive_tenant or free.node.whole_cores is None:
             return
-        for other, beside in self.rooms.items():
+        for other, beside in self.free.items():
             if other != number and node_of(other) == node_of(number):
                 beside.tenants |= {tenant}
                 self.note(other)

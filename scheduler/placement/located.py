@@ -3,7 +3,7 @@
     max  sum_ij w_i * G_ij * X_ij
     s.t. sum_j X_ij <= 1                 each job at most one configuration
          sum_ij use_ijt * X_ij <= S_t    each node's idle GPUs, cores and memory
-G_ij = throughput of configuration j over the smallest of the job's (see `Options.least`: the same in both
+G_ij = throughput of configuration j over the smallest of the job's (see `Candidates.least`: the same in both
 formulations); w_i = ((prior_i + bias) / largest)^lambda, at least
 1e-6; bias = 0 when all priorities are positive, else |min prior| + 0.01. Ours beside the paper's: rows for tenants'
 quotas, and one tenant at a time on nodes that run all jobs as one account. Rows that can never bind are left out.
@@ -14,16 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from scheduler.model import node_of
-from scheduler.placement.access import NO_RULES
-from scheduler.placement.gain import LINEAR
+from scheduler.model import Configuration, Ranked, node_of
+from scheduler.placement.access import NO_RULES, Rules
+from scheduler.placement.objective import LINEAR, Gain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.model import Configuration, Ranked
-    from scheduler.placement.access import Rules
-    from scheduler.placement.gain import Gain
     from scheduler.placement.ledger import Ledger
 
 WEIGHT_FLOOR = 1e-6
@@ -101,8 +98,8 @@ def candidates_of(
     for ranked in queue:
         job = ranked.job
         own = configurations.get(job.id, ())
-        for each, worth in zip(own, gains(own, (least or {}).get(job.id), rules.gain), strict=True):
-            found.append(Candidate(ranked, each, worth, weight[job.id] * worth * rules.factor(job, each)))
+        for each, gain in zip(own, gains(own, (least or {}).get(job.id), rules.gain), strict=True):
+            found.append(Candidate(ranked, each, gain, weight[job.id] * gain * rules.factor(job, each)))
     return found
 
 
@@ -139,7 +136,7 @@ def _may_swap(ranked: Ranked, later: Candidate, ledger: Ledger) -> bool:
     if ours == theirs:
         return True
     shares = later.configuration.shares
-    return ours not in ledger.allowances and not any(ledger.rooms[each.node].node.exclusive_tenant for each in shares)
+    return ours not in ledger.allowances and not any(ledger.free[each.node].node.exclusive_tenant for each in shares)
 
 
 def knapsack_bound(candidates: Sequence[Candidate], ledger: Ledger) -> float:
@@ -189,8 +186,8 @@ def _node_rows(program: Program, candidates: Sequence[Candidate], ledger: Ledger
             uses.setdefault((share.node, "cores"), []).append((column, share.cores))
             uses.setdefault((share.node, "memory"), []).append((column, share.memory_mib))
     for (node, resource), entries in uses.items():
-        room = ledger.rooms[node]
-        idle = {"gpus": len(room.gpus), "cores": len(room.cores), "memory": room.memory_mib}[resource]
+        free = ledger.free[node]
+        idle = {"gpus": len(free.gpus), "cores": len(free.cores), "memory": free.memory_mib}[resource]
         _row_if_binding(program, candidates, entries, idle)
 
 
@@ -232,7 +229,7 @@ def _trust_rows(program: Program, candidates: Sequence[Candidate], ledger: Ledge
     there: dict[int, dict[int, list[int]]] = {}
     for column, candidate in enumerate(candidates):
         for share in candidate.configuration.shares:
-            if ledger.rooms[share.node].node.exclusive_tenant:
+            if ledger.free[share.node].node.exclusive_tenant:
                 there.setdefault(node_of(share.node), {}).setdefault(candidate.ranked.job.tenant, []).append(column)
     for by_tenant in there.values():
         if len(by_tenant) > 1:

@@ -6,27 +6,20 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.model import Chosen, SolverFigures
+from scheduler.model import Chosen, Ranked, SolverFigures
 from scheduler.placement import configurations, located, solver
-from scheduler.placement.access import NO_RULES
+from scheduler.placement.access import NO_RULES, OfferingRules, Rules
+from scheduler.placement.aggregated.candidates import candidates_by_class
 from scheduler.placement.aggregated.classes import Classes
-from scheduler.placement.aggregated.options import options_of
-from scheduler.placement.core_choices import core_choices_of
-from scheduler.placement.feasibility import idle_offers
-from scheduler.placement.greedy import greedy_columns
-from scheduler.placement.outcome import Staged
+from scheduler.placement.outcome import DraftPlan, Staged
 from scheduler.placement.running import changes, least_of_all, must_run, revalued
+from scheduler.placement.turn import greedy_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from scheduler.model import Ranked
-    from scheduler.placement.access import OfferingRules, Rules
-    from scheduler.placement.answers import Answers
-    from scheduler.placement.gain import Worth
     from scheduler.placement.located import Candidate, Program
-    from scheduler.placement.outcome import Trail
     from scheduler.placement.solver import Solution
     from scheduler.placement.work import Work
 
@@ -43,7 +36,7 @@ def least_of(
     """The divisor of each job's G: the smallest throughput among all that could be generated for it now."""
     classes = Classes(work.ledger, stage, rules)
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
-    options = options_of(
+    candidates = candidates_by_class(
         stage,
         weights,
         classes,
@@ -52,28 +45,28 @@ def least_of(
         sigma=work.parameters.sigma,
         late=lambda: work.remaining_s < enough_s,
     )
-    return options.least
+    return candidates.least
 
 
 def place_located(
     stage: Sequence[Ranked],
     work: Work,
-    answers: Answers,
-    worth: Worth,
-    trail: Trail,
+    draft: DraftPlan,
     *,
     access_rules: OfferingRules | None = None,
     must_start: AbstractSet[int] = frozenset(),
 ) -> Staged:
     """Generate the stage's configurations, solve them together and take what was chosen."""
     began_s = work.clock()
-    generated, out_of_time = _generate(stage, work, answers, trail, access_rules)
+    generated, out_of_time = _generate(stage, work, draft, access_rules)
     rules = access_rules or NO_RULES
-    worth.least.update(least_of(stage, work, worth.weights, rules))
-    worth.least.update(least_of_all(worth.least, work.participants, trail.candidates))
-    candidates = located.candidates_of(stage, trail.candidates, worth.weights, least=worth.least, rules=rules)
+    draft.objective.least.update(least_of(stage, work, draft.objective.weights, rules))
+    draft.objective.least.update(least_of_all(draft.objective.least, work.participants, draft.candidates))
+    candidates = located.candidates_of(
+        stage, draft.candidates, draft.objective.weights, least=draft.objective.least, rules=rules
+    )
     if candidates and work.participants:
-        candidates = revalued(candidates, work.participants, worth.weights)
+        candidates = revalued(candidates, work.participants, draft.objective.weights)
     if not candidates:
         return Staged(out_of_time=out_of_time)
     greedy = greedy_columns(candidates, work.ledger.copy(), changes(candidates, work.participants))
@@ -87,21 +80,21 @@ def place_located(
         bound = min(bound, figures.bound)
     figures = replace(figures, objective=objective, bound=bound, gap=solver.relative_gap(objective, bound))
     for column in located.in_turn(chosen, candidates, stage, work.ledger):
-        _take(candidates[column], work, answers, worth, trail)
+        _take(candidates[column], work, draft)
     return Staged(figures, out_of_time)
 
 
 def _generate(
-    stage: Sequence[Ranked], work: Work, answers: Answers, trail: Trail, access_rules: OfferingRules | None
+    stage: Sequence[Ranked], work: Work, draft: DraftPlan, access_rules: OfferingRules | None
 ) -> tuple[int, frozenset[int]]:
-    """Fill `trail.candidates` in rank order until time is up: how many there were before thinning, and which jobs had no time."""
-    idle = idle_offers(work.ledger)
-    core_choices = core_choices_of(work.ledger)
+    """Fill the draft's candidates in rank order until time is up: their number before thinning, and the jobs without time."""
+    idle = work.ledger.idle_offers()
+    core_counts = work.ledger.core_counts()
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     most = max(MIN_COLUMNS_PER_JOB, MAX_COLUMNS // max(1, len(stage)))
     generated = 0
     # A running job may always keep its place.
-    trail.candidates.update({number: (each.present,) for number, each in work.participants.items()})
+    draft.candidates.update({number: (each.present,) for number, each in work.participants.items()})
     for position, ranked in enumerate(stage):
         if work.remaining_s < enough_s:
             return generated, frozenset(late.job.id for late in stage[position:])
@@ -109,16 +102,16 @@ def _generate(
         try:
             offers = idle if access_rules is None else access_rules.offers(ranked)
             offers = offers if running is None else running.own_offers(offers, work.ledger)
-            cores = core_choices[ranked.job.id in work.ledger.limited]
+            cores = core_counts[ranked.job.id in work.ledger.limited]
             found = configurations.generate_on(
-                ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma, core_choices=cores
+                ranked.job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma, core_counts=cores
             )
         except InvalidJob as error:
-            answers.invalid[ranked.job.id] = error
+            draft.invalid[ranked.job.id] = error
             continue
         generated += len(found)
         thinned = located.thin(found, most, ranked.rank)
-        trail.candidates[ranked.job.id] = tuple(thinned) if running is None else running.offered(thinned)
+        draft.candidates[ranked.job.id] = tuple(thinned) if running is None else running.offered(thinned)
     return generated, frozenset()
 
 
@@ -136,25 +129,25 @@ def _solve(
     if work.parameters.preemption == "off":
         must_run(program, candidates, work.participants)
     built_s = work.clock()
-    answer = _answer(program, candidates, greedy, work)
+    solution = _solution(program, candidates, greedy, work)
     figures = replace(
         figures,
         formulation="located",
-        status=answer.status,
+        status=solution.status,
         variables=len(program.objective),
         constraints=len(program.rows),
-        bound=answer.bound,
+        bound=solution.bound,
         gap_allowed=work.parameters.gap_for(work.ledger.gpus_up),
         build_s=built_s - began_s,
         solve_s=work.clock() - built_s,
     )
     greedy_objective = sum(candidates[column].value for column in greedy)
-    if answer.chosen is not None and (answer.objective or 0.0) >= greedy_objective - 1e-9:
-        return answer.chosen, replace(figures, incumbent="ilp")
+    if solution.chosen is not None and (solution.objective or 0.0) >= greedy_objective - 1e-9:
+        return solution.chosen, replace(figures, incumbent="ilp")
     return greedy, figures
 
 
-def _answer(program: Program, candidates: Sequence[Candidate], greedy: Sequence[int], work: Work) -> Solution:
+def _solution(program: Program, candidates: Sequence[Candidate], greedy: Sequence[int], work: Work) -> Solution:
     """The solver's, if there is time to ask it and it need be asked."""
     gap = work.parameters.gap_for(work.ledger.gpus_up)
     seed = int(work.rng.integers(2**31 - 1))
@@ -165,10 +158,10 @@ def _answer(program: Program, candidates: Sequence[Candidate], greedy: Sequence[
     return at_best or solver.solve(program, gap=gap, time_limit_s=limit_s, seed=seed, start=greedy)
 
 
-def _take(candidate: Candidate, work: Work, answers: Answers, worth: Worth, trail: Trail) -> None:
+def _take(candidate: Candidate, work: Work, draft: DraftPlan) -> None:
     job, configuration = candidate.ranked.job, candidate.configuration
     if work.ledger.shortfall(configuration, job.tenant) is not None:
         return  # a solver's tolerance let it through; the ledger is the judge, and the top-up gives the job a turn
     placement = work.ledger.take(configuration, job.tenant)
-    count, weight = len(trail.candidates[job.id]), worth.weights[job.id]
-    answers.chosen[job.id] = Chosen(configuration, placement, candidate.gain, weight, count)
+    count, weight = len(draft.candidates[job.id]), draft.objective.weights[job.id]
+    draft.chosen[job.id] = Chosen(configuration, placement, candidate.gain, weight, count)

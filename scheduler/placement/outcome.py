@@ -1,4 +1,4 @@
-"""A policy's outcome: its answers, and the material of explanations, pages and the next planning.
+"""A policy's outcome: its draft plan, and the material of explanations, pages and the next planning.
 
 Each part is made by the step that knows it, and the policy puts the parts together at the end.
 """
@@ -11,39 +11,52 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from scheduler.model import Configuration, ShareView, Side, SolverFigures, Standing, WindowView
-from scheduler.placement.answers import Answers
-from scheduler.placement.gain import Worth
+from scheduler.placement.objective import Objective
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from scheduler.model import Job, Promise, Ranked, Reservation
+    from scheduler.errors import InvalidJob
+    from scheduler.model import Chosen, Job, Promise, Promised, Ranked, Reservation, StopOrder
+    from scheduler.placement.aggregated.candidates import Group
     from scheduler.placement.aggregated.classes import Pool
-    from scheduler.placement.aggregated.options import Group, PieceRow, UnitRow
-    from scheduler.placement.memory import Solved
+    from scheduler.placement.aggregated.memory import Solved
+    from scheduler.placement.aggregated.skeletons import PieceRow, UnitRow
 
 
 @dataclass(frozen=True, slots=True)
 class Classed:
-    """A job's candidates by class of node: its group's options, the piece of each row, and the pools' nodes."""
+    """A job's candidates by class of node: its group's candidates, the piece of each row, and the pools' nodes."""
 
     group: Group
     rows: Sequence[PieceRow | UnitRow]
     nodes_of: Mapping[Pool, Sequence[int]]
 
 
-@dataclass(frozen=True, slots=True)
-class Trail:
-    """The candidates that the steps looked at, by job id. Steps add to it; explanations read it."""
+@dataclass(slots=True)
+class DraftPlan:
+    """The plan while it is made. Each step adds to it, so that whatever stands here when time is up is the plan."""
 
+    chosen: dict[int, Chosen] = field(default_factory=dict)  # job id -> the configuration with which it starts
+    stops: list[StopOrder] = field(default_factory=list)
+    promises: list[Promised] = field(default_factory=list)  # given by this planning
+    invalid: dict[int, InvalidJob] = field(default_factory=dict)  # job id -> what a step found wrong with it
+    objective: Objective = field(default_factory=Objective)
+    # The candidates that the steps looked at, by job id: explanations read them.
     candidates: dict[int, tuple[Configuration, ...]] = field(default_factory=dict)
     classed: dict[int, Classed] = field(default_factory=dict)  # candidates by class, where they were not located
     had_turns: set[int] = field(default_factory=set)  # jobs that took the best of the rest, with no candidates listed
 
+    def has(self, job: int) -> bool:
+        """Whether the job is placed, promised a place, or cannot be planned."""
+        if job in self.chosen or job in self.invalid:
+            return True
+        return bool(self.promises) and any(given.job == job for given in self.promises)
+
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The outcome of stages placed jointly beside their answers."""
+    """The outcome of stages placed jointly, beside the draft plan."""
 
     figures: SolverFigures = field(default_factory=SolverFigures)
     out_of_time: frozenset[int] = frozenset()  # job ids: time ended before their candidates were made
@@ -100,19 +113,17 @@ class Obstacles:
         return {*self.out_of_time, *(self.unswept or ()), *self.kept}
 
 
-def greedy_figures(answers: Answers) -> SolverFigures:
+def greedy_figures(draft: DraftPlan) -> SolverFigures:
     """The figures of a policy that solves nothing."""
-    return SolverFigures(incumbent="greedy") if answers.chosen else SolverFigures()
+    return SolverFigures(incumbent="greedy") if draft.chosen else SolverFigures()
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A policy's answers with all that belongs to them."""
+    """A policy's draft plan with all that belongs to it."""
 
-    answers: Answers = field(default_factory=Answers)
+    draft: DraftPlan = field(default_factory=DraftPlan)
     standings: Standings = field(default_factory=Standings)
-    worth: Worth = field(default_factory=Worth)
-    trail: Trail = field(default_factory=Trail)
     obstacles: Obstacles = field(default_factory=Obstacles)
     solver: SolverFigures = field(default_factory=SolverFigures)
     reservations: tuple[Reservation, ...] = ()

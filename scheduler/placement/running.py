@@ -1,8 +1,8 @@
-"""Running elastic jobs in the formulation (algorithms.md sections 6 and 7; Hops 3.6): the worth of each way to run on.
+"""Running elastic jobs in the formulation (algorithms.md sections 6 and 7; Hops 3.6): the value of each way to run on.
 
     value of a configuration j of a running job = w * (G_j * f_j + G_present * S / period)
     f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one     more under `berth`: `scheduler.replan.paying`
-    w = max(own, the median over the waiting jobs of the window)     flatter G (ours): a lower quantile (`gain.Gain.floor`)
+    w = max(own, the median over the waiting jobs of the window)     flatter G (ours): a lower quantile (`objective.Gain.floor`)
 
 T: seconds since its first start, N: its restarts so far, S: seconds that a restart costs. *Not* selecting a running job costs w
 * G_present * S / period. This is written as a gain of every way to select it: that is the same program up to a constant, and
@@ -18,15 +18,14 @@ import numpy as np
 
 from scheduler.copies import replace
 from scheduler.estimator.layers import GUESSES
-from scheduler.placement.feasibility import Offer
-from scheduler.placement.located import weights
+from scheduler.placement.free_capacity import Offer
+from scheduler.placement.located import Candidate, Program, weights
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from scheduler.model import Configuration, Job, Ranked, Running
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.located import Candidate, Program
 
 
 Values = TypeVar("Values", float, np.ndarray)
@@ -74,10 +73,10 @@ class Participant:
     def own_offers(self, offers: Sequence[Offer], ledger: Ledger) -> list[Offer]:
         """The offers, and on its own nodes that are kept for another job what it holds there now."""
         open_to = {offer.node.id for offer in offers}
-        rooms = [ledger.rooms[share.node] for share in self.present.shares]
+        capacities = [ledger.free[share.node] for share in self.present.shares]
         own = [
-            Offer(room.node, share.gpus, share.cores, share.memory_mib, room.tenants)
-            for room, share in zip(rooms, self.present.shares, strict=True)
+            Offer(free.node, share.gpus, share.cores, share.memory_mib, free.tenants)
+            for free, share in zip(capacities, self.present.shares, strict=True)
             if share.node not in open_to
         ]
         return sorted([*offers, *own], key=lambda offer: offer.node.id)
@@ -87,7 +86,7 @@ class Participant:
         factor = self.factor_of(candidate.configuration)
         return candidate.value * factor + weight * present_gain * self.unselected_cost
 
-    def worth(self, weight: float, gain: Values, present_gain: float, factor: Values) -> Values:
+    def value_of(self, weight: float, gain: Values, present_gain: float, factor: Values) -> Values:
         """The same from w, G (times what borrowing costs) and f."""
         found: Values = weight * (gain * factor + present_gain * self.unselected_cost)
         return found
@@ -103,7 +102,7 @@ def joint_weights(
 ) -> dict[int, float]:
     """The weights of waiting and running jobs, by one measure.
 
-    `floor`: a quantile of the waiting ones, see `gain.Gain.floor`. `slight`: see `gain.Gain.slight`.
+    `floor`: a quantile of the waiting ones, see `objective.Gain.floor`. `slight`: see `objective.Gain.slight`.
     """
     found = weights([*(each.ranked for each in participants.values()), *picked], lambda_, slight)
     if picked and participants:

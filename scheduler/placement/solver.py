@@ -36,7 +36,7 @@ class Solution:
 
 
 NOTHING = Solution("time-limit", None, None, None, None)
-"""The answer when no time is left to ask."""
+"""The solution when no time is left to ask."""
 
 CLEARLY = 1e-6
 """By this part of its value a column must be above its owner's others to be the best for a solver with tolerances too."""

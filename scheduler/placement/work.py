@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.placement.memory import NOTHING
+from scheduler.placement.aggregated.memory import Solved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from numpy.random import Generator
 
@@ -17,13 +19,30 @@ if TYPE_CHECKING:
     from scheduler.model import Clock, ClusterState, Job, Ranked
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.memory import Memory
     from scheduler.placement.running import Participant
 
 
 PLACING_LEAST = 0.1
 """The part of the limit that placing has in any case, even if checking, ordering and the windows used it all. Otherwise a very
 slow machine would never place anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The stages' memory, in the order of their solving; and the jobs that were found sound while these GPU types were known.
+
+    If such a job is the very same object, only `wait_s` is checked again.
+    """
+
+    stages: Sequence[Solved] = ()
+    sound: Mapping[int, Job] = field(default_factory=lambda: MappingProxyType({}))
+    types: AbstractSet[str] = frozenset()
+
+    def of(self, stage: int) -> Solved:
+        return self.stages[stage] if stage < len(self.stages) else Solved()
+
+
+NOTHING = Memory()
 
 
 def taken_as_sound(_job: Job) -> None:
@@ -46,6 +65,7 @@ class Work:
     participants: Mapping[int, Participant] = field(default_factory=dict)  # running jobs that this re-plan may change
     left_out: Mapping[int, Participant] = field(default_factory=dict)  # beyond the solve; urgent jobs may stop them
     replan: bool = False
+    pays: bool = False  # see `policies.policy.Policy`
     memory: Memory = NOTHING  # of the last planning
     walk_s: float = 0.0  # seconds to check the queue and to put it in order: the measure of later walks over it
     check: Callable[[Job], None] = taken_as_sound  # raises InvalidJob if a running job cannot be planned as described

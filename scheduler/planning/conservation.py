@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.model import Reason, Result
+from scheduler.model import Decision, Job, Reason, Reservation, Result
 from scheduler.placement.feasibility import domain_allowed, software_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Decision, Job, Reservation
     from scheduler.placement.ledger import Ledger
 
     Shape = tuple[object, ...]
@@ -46,12 +45,12 @@ class _Nodes:
     """Nodes with idle GPUs that no promise keeps, as arrays."""
 
     def __init__(self, ledger: Ledger) -> None:
-        self.rooms = [room for room in ledger.rooms.values() if room.gpus]
-        self.gpus = np.array([len(room.gpus) for room in self.rooms], dtype=np.int64)
-        self.cores = np.array([len(room.cores) for room in self.rooms], dtype=np.int64)
-        self.memory = np.array([room.memory_mib for room in self.rooms], dtype=np.int64)
-        self.types = [room.node.gpu_type or "" for room in self.rooms]
-        self._exclusive = any(room.node.exclusive_tenant for room in self.rooms)
+        self.capacities = [free for free in ledger.free.values() if free.gpus]
+        self.gpus = np.array([len(free.gpus) for free in self.capacities], dtype=np.int64)
+        self.cores = np.array([len(free.cores) for free in self.capacities], dtype=np.int64)
+        self.memory = np.array([free.memory_mib for free in self.capacities], dtype=np.int64)
+        self.types = [free.node.gpu_type or "" for free in self.capacities]
+        self._exclusive = any(free.node.exclusive_tenant for free in self.capacities)
         self._open: dict[Shape, np.ndarray] = {}
 
     def open_to(self, job: Job, barred: Collection[int]) -> np.ndarray:
@@ -61,11 +60,11 @@ class _Nodes:
             self._open[kind] = np.array(
                 [
                     job.may_use(name)
-                    and room.node.id not in barred
-                    and domain_allowed(job, room.node)
-                    and software_allowed(job, room.node)
-                    and (not room.node.exclusive_tenant or room.tenants <= {job.tenant})
-                    for room, name in zip(self.rooms, self.types, strict=True)
+                    and free.node.id not in barred
+                    and domain_allowed(job, free.node)
+                    and software_allowed(job, free.node)
+                    and (not free.node.exclusive_tenant or free.tenants <= {job.tenant})
+                    for free, name in zip(self.capacities, self.types, strict=True)
                 ],
                 dtype=bool,
             )
@@ -96,10 +95,10 @@ def beside_fitting(
     now_s: float,
 ) -> Beside:
     """GPUs that the plan leaves idle although these jobs of its queue wait. `ledger`: without promised resources."""
-    if not any(room.gpus and room.cores for room in ledger.rooms.values()):
+    if not any(free.gpus and free.cores for free in ledger.free.values()):
         return NOTHING
     nodes = _Nodes(ledger)
-    idle = np.zeros(len(nodes.rooms), dtype=bool)
+    idle = np.zeros(len(nodes.capacities), dtype=bool)
     jobs: list[int] = []
     for job, bars in _humblest(waiting, int(nodes.gpus.sum()), ledger, reservations, estimator, sigma, now_s):
         barred = {node for kept, bar in zip(reservations, bars, strict=True) if bar for node in kept.nodes}

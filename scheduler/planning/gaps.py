@@ -16,14 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.parts import WHOLE
-from scheduler.placement.matrix import Columns
-from scheduler.placement.matrix_solver import Relaxation
+from scheduler.model.placements import WHOLE
+from scheduler.placement.matrix import Columns, Matrix, Relaxation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.placement.matrix import Matrix
 
 Floats = NDArray[np.float64]
 

@@ -1,7 +1,7 @@
 """A planning's input, checked: nodes, waiting jobs, running jobs and idle resources.
 
 The service reads them from a snapshot each time. The simulator keeps its own input up to date between plannings. Both answer
-the same questions of `PlanningInput`, and `scheduler.planning.deciding` asks no others.
+the same questions of `PlanningInput`, and `scheduler.planning.plan` asks no others.
 """
 
 from __future__ import annotations
@@ -10,27 +10,22 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from scheduler.errors import InvalidJob, InvalidNode
-from scheduler.estimator.estimator import estimator_for
+from scheduler.errors import InvalidJob, InvalidNode, SchedulerError
+from scheduler.estimator.estimator import Estimator, estimator_for
 from scheduler.explaining.foresight import Foresight
-from scheduler.fairness.lrf import ages
-from scheduler.fairness.priorities import order
+from scheduler.fairness.lrf import Age, ages
+from scheduler.fairness.priorities import Moment, Priority, order
 from scheduler.intake.take_in import check_speeds, take_in
 from scheduler.intake.validation import check_job, check_node, is_plain, is_plainly_sound
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.memory import NOTHING
+from scheduler.placement.work import NOTHING, Memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from scheduler.errors import SchedulerError
-    from scheduler.estimator.estimator import Estimator
     from scheduler.explaining.figures import Why
-    from scheduler.fairness.lrf import Age
-    from scheduler.fairness.priorities import Moment, Priority
     from scheduler.model import ClusterState, Job, Node, Ranked, Running
-    from scheduler.placement.memory import Memory
 
 
 class PlanningInput(Protocol):

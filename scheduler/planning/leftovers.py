@@ -13,10 +13,9 @@ from scheduler.errors import InvalidJob
 from scheduler.model.instances import is_instance
 from scheduler.placement import turn
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.feasibility import idle_offer
-from scheduler.placement.greedy import best_fit
-from scheduler.placement.instances import on_instance
+from scheduler.placement.feasibility import on_instance
 from scheduler.placement.located import thin
+from scheduler.placement.turn import best_fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,8 +30,8 @@ CANDIDATES_KEPT = 64
 
 def hand_out(queue: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
     """Start jobs that this planning left waiting."""
-    ledger, answers, strict = work.ledger, outcome.answers, outcome.obstacles
-    idle = {number for number, room in ledger.rooms.items() if room.gpus and is_instance(room.node.gpu_type)}
+    ledger, draft, strict = work.ledger, outcome.draft, outcome.obstacles
+    idle = {number for number, free in ledger.free.items() if free.gpus and is_instance(free.node.gpu_type)}
     idle -= {node for each in outcome.reservations for node in each.nodes}
     if not idle or strict.blocked_by is not None or strict.blocked_tenants:
         return
@@ -41,21 +40,20 @@ def hand_out(queue: Sequence[Ranked], work: Work, outcome: Outcome) -> None:
         if work.remaining_s <= 0:
             return
         job = on_instance(ranked.job, ledger)
-        if job is None or answers.has(job.id) or job.promise is not None or turn.shape(job) in failed:
+        if job is None or draft.has(job.id) or job.promise is not None or turn.shape(job) in failed:
             continue
         found = _configurations(job, idle, work)
         best = best_fit(found, ledger, job.tenant)
         if best is None:
             failed.add(turn.shape(job))
             continue
-        answers.chosen[job.id] = outcome.worth.chosen(best, ledger.take(best, job.tenant), found)
+        draft.chosen[job.id] = outcome.draft.objective.chosen(best, ledger.take(best, job.tenant), found)
         kept = thin(found, CANDIDATES_KEPT, ranked.rank)
-        outcome.trail.candidates[job.id] = tuple(kept) if best in kept else (*kept, best)
+        outcome.draft.candidates[job.id] = tuple(kept) if best in kept else (*kept, best)
 
 
 def _configurations(job: Job, nodes: set[int], work: Work) -> tuple[Configuration, ...]:
-    rooms = work.ledger.rooms
-    offers = [idle_offer(room) for number, room in rooms.items() if number in nodes and room.gpus]
+    offers = [free.offer for number, free in work.ledger.free.items() if number in nodes and free.gpus]
     try:
         return generate_on(job, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob:

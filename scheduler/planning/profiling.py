@@ -22,18 +22,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
-from scheduler.estimator.tables import signature
-from scheduler.model import Configuration, Profiled, ProfileOrder, Running, Share
+from scheduler.estimator.measured import signature
+from scheduler.model import ClusterState, Configuration, Job, Profiled, ProfileOrder, Ranked, Running, Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
-    from scheduler.model import ClusterState, Job, Ranked
     from scheduler.model.speeds import Knowledge
     from scheduler.parameters import Parameters
+    from scheduler.placement.free_capacity import FreeCapacity
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.rooms import Room
 
 NEW_BELOW = -(2**62)
 """Profiles that begin in this planning have ids from here downwards. The driver gives earlier ones ids from -1 downwards."""
@@ -154,9 +153,9 @@ class _Choice:
         self._ledger, self._state, self._parameters, self._now_s = ledger, state, parameters, now_s
         self._profiles = profiles
         self._types = Counter[str]()
-        for room in ledger.rooms.values():
-            if room.node.gpu_type:
-                self._types[room.node.gpu_type] += room.node.gpus_total
+        for free in ledger.free.values():
+            if free.node.gpu_type:
+                self._types[free.node.gpu_type] += free.node.gpus_total
         self._measured: dict[str, set[str]] = {}
         for key in state.knowledge.cells:
             if isinstance(key.resource, str):
@@ -210,9 +209,9 @@ class _Choice:
 
     def _begin(self, job: Job, gpu_type: str) -> bool:
         """Take the GPU on the best node; False when no node of the type has room for the job."""
-        rooms = [room for room in self._ledger.rooms.values() if room.node.gpu_type == gpu_type and room.gpus]
-        for room in sorted(rooms, key=lambda each: (len(each.gpus), each.node.id)):
-            share = Share(room.node.id, 1, min(job.cores, len(room.cores)), job.memory_mib)
+        capacities = [free for free in self._ledger.free.values() if free.node.gpu_type == gpu_type and free.gpus]
+        for free in sorted(capacities, key=lambda each: (len(each.gpus), each.node.id)):
+            share = Share(free.node.id, 1, min(job.cores, len(free.cores)), job.memory_mib)
             wanted = Configuration(job.id, (share,), 1.0, "profile")
             # The tenant's quotas must allow the job's smallest size beside the profile.
             gpus, cores = 1 + job.min_gpus, wanted.cores + job.min_cores
@@ -222,13 +221,13 @@ class _Choice:
                 and self._ledger.shortfall(wanted, job.tenant) is None
             ):
                 (piece,) = self._ledger.take(wanted, job.tenant).pieces
-                self._order(job, gpu_type, piece, room)
+                self._order(job, gpu_type, piece, free)
                 return True
         return False
 
-    def _order(self, job: Job, gpu_type: str, piece: Any, room: Room) -> None:
+    def _order(self, job: Job, gpu_type: str, piece: Any, free: FreeCapacity) -> None:
         name, limit_s = signature(job), self._limit_s(job)
         self._profiles.orders.append(ProfileOrder(job.id, name, gpu_type, piece, limit_s))
-        _note(self._profiles, job.id, gpu_type, room.node.name, limit_s, self._parameters)
+        _note(self._profiles, job.id, gpu_type, free.node.name, limit_s, self._parameters)
         self._busy.add((name, gpu_type))
         self._held[job.tenant] += 1

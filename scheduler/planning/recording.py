@@ -10,22 +10,19 @@ from scheduler import metrics
 from scheduler.copies import replace
 from scheduler.explaining.detail import Details
 from scheduler.explaining.why import Hindsight
-from scheduler.fairness.keepers import promise_keepers
-from scheduler.model import Blocking, Decision, Fault, Kept, Metrics, Plan, Reason, Result
-from scheduler.planning.conservation import beside_fitting
-from scheduler.planning.decisions import decide_aside, decide_invalid, decide_queue
+from scheduler.fairness.keeping import promise_keepers
+from scheduler.model import Blocking, Clock, ClusterState, Decision, Fault, Kept, Metrics, Node, Plan, Reason, Result
+from scheduler.planning.conservation import Beside, beside_fitting
+from scheduler.planning.decided import Decided, decide_aside, decide_invalid, decide_queue
 from scheduler.replan.promises import BOUND_RESTARTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from scheduler.model import Clock, ClusterState, Node
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Outcome
-    from scheduler.planning.conservation import Beside
-    from scheduler.planning.decided import Decided
     from scheduler.planning.inputs import SnapshotInput
 
 
@@ -50,7 +47,7 @@ def record(
     ]
     left = _left(decided, inputs, decisions, now_s, parameters)
     lapsed = (job.id for job, _ in inputs.faulty_jobs if job.promise is not None)
-    faults = (*inputs.faults, *outcome.answers.invalid.values())
+    faults = (*inputs.faults, *outcome.draft.invalid.values())
     return Plan(
         now_s=now_s,
         decisions=tuple(decisions),
@@ -80,7 +77,7 @@ def _of_decided(decided: Decided, now_s: float) -> dict[str, Any]:
 
 def _of_outcome(outcome: Outcome) -> dict[str, Any]:
     """The plan's fields from the policy's outcome."""
-    answers, standings, obstacles = outcome.answers, outcome.standings, outcome.obstacles
+    draft, standings, obstacles = outcome.draft, outcome.standings, outcome.obstacles
     blocking = [] if obstacles.blocked_by is None else [Blocking(obstacles.blocked_by.job.id, None)]
     blocking += [Blocking(each.job.id, tenant) for tenant, each in obstacles.blocked_tenants.items()]
     return {
@@ -90,8 +87,8 @@ def _of_outcome(outcome: Outcome) -> dict[str, Any]:
         "windows": tuple(standings.windows),
         "shares": tuple(standings.shares),
         "reservations": tuple(Kept(each.job, tuple(sorted(each.nodes)), each.until_s) for each in outcome.reservations),
-        "stops": tuple(answers.stops),
-        "promises": tuple(answers.promises),
+        "stops": tuple(draft.stops),
+        "promises": tuple(draft.promises),
         "blocking": tuple(blocking),
     }
 
@@ -109,7 +106,7 @@ def _hindsight(
     outcome, queue = decided.outcome, decided.line.queue
     keepers = promise_keepers(
         outcome.promised,
-        outcome.answers.promises,
+        outcome.draft.promises,
         inputs.ledger,
         queue,
         inputs.state.running,
@@ -200,7 +197,7 @@ def _held(nodes: Sequence[Node], final: Ledger, shared: AbstractSet[tuple[int, i
     """
     gpus, cores = metrics.allocated(nodes, final)
     gpus += len(shared)
-    up = {(room.node.id, gpu.index) for room in final.rooms.values() for gpu in room.node.shared}
+    up = {(free.node.id, gpu.index) for free in final.free.values() for gpu in free.node.shared}
     gpus_total, cores_total = sum(node.gpus_there for node in nodes), sum(node.cores_total for node in nodes)
     return {
         "gpus_total": gpus_total,

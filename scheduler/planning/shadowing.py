@@ -9,17 +9,15 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
-from scheduler.estimator.tables import signature
-from scheduler.model import Reason, node_of
-from scheduler.model.parts import WHOLE
-from scheduler.planning.sharing import choose
+from scheduler.estimator.measured import signature
+from scheduler.model import Job, Reason, node_of
+from scheduler.model.placements import WHOLE
+from scheduler.planning.sharing import Asked, Sharing, choose
 from scheduler.sharing.measured import ENOUGH, Measured
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.model import Job
-    from scheduler.planning.sharing import Asked, Sharing
 
 MOST_JOBS = 5000
 """The most jobs with an answer of their own, the first of the queue; the others are counted."""
@@ -69,10 +67,9 @@ class Answers:
     def __init__(self, asked: Asked, sharing: Sharing) -> None:
         self._sharing, self._uses = sharing, asked.state.uses
         self._measured = Measured.of(asked.state.pairs, None)
-        rooms = asked.ledger.rooms
-        self._rooms = {number: room.node for number, room in rooms.items() if room.node.shared}
+        self._nodes = {number: free.node for number, free in asked.ledger.free.items() if free.node.shared}
         self._people: dict[Place, list[tuple[int, str, int]]] = defaultdict(list)  # job, signature, thousandths
-        for number, node in self._rooms.items():
+        for number, node in self._nodes.items():
             for gpu in node.shared:
                 self._people[number, gpu.index] = [(each.job, each.signature, each.compute) for each in gpu.holders]
         jobs = {each.job.id: each.job for each in asked.sharers}
@@ -111,7 +108,7 @@ class Answers:
         (piece,) = self._sharing.chosen[job.id].placement.pieces
         held, shared = piece.part, self._sharing.told[job.id]["shared"]
         assert held is not None
-        people, node = self._people[piece.node, held.gpu], self._rooms[piece.node]
+        people, node = self._people[piece.node, held.gpu], self._nodes[piece.node]
         found = {
             "admits": True,
             "node": node_of(piece.node),

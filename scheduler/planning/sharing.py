@@ -18,30 +18,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scheduler.copies import replace
-from scheduler.estimator.tables import signature
+from scheduler.estimator.measured import signature
 from scheduler.explaining.figures import Why, needs, over_quota
 from scheduler.fairness.drf import gpu_shares, gpu_units
-from scheduler.model import Chosen, ClusterState, Configuration, HeldPart, Reason, Share
-from scheduler.model.parts import WHOLE
-from scheduler.planning.gaps import gap_worth
-from scheduler.planning.harvesting import Harvests
-from scheduler.planning.shared_places import Places
-from scheduler.planning.sharing_askers import Askers, expected_parts
+from scheduler.model import Chosen, ClusterState, Configuration, HeldPart, Job, Ranked, Reason, Share
+from scheduler.model.placements import WHOLE, Regrant
+from scheduler.planning.gaps import Floats, gap_worth
+from scheduler.planning.shared_gpus import Askers, Harvests, Places, expected_parts
 from scheduler.sharing.measured import Measured
 from scheduler.sharing.model import BY_NUMBER, LAST_ADMITTING, NUMBERS, Rule, admitting, closing
-from scheduler.sharing.policy import granted
+from scheduler.sharing.policy import Policy, granted
 from scheduler.sharing.sharing import LOOKS_AT_USE, policy_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.model import Job, Ranked
-    from scheduler.model.parts import Regrant
     from scheduler.parameters import Parameters
+    from scheduler.placement.free_capacity import FreeCapacity
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.rooms import Room
-    from scheduler.planning.gaps import Floats
-    from scheduler.sharing.policy import Policy
     from scheduler.sharing.series import Flags, Numbers
 
 
@@ -119,7 +113,7 @@ class _Step:
         self._tenants = {each.job: each.tenant for gpu in self._places.gpus for each in gpu.holders}
         uses = state.uses if self._name in LOOKS_AT_USE else {}
         measured = Measured.of(state.pairs, parameters.sharing_slowdown)
-        types = [room.node.gpu_type or "" for room in self._places.rooms]
+        types = [free.node.gpu_type or "" for free in self._places.capacities]
         self._askers = Askers(sharers, self._places.gpus, uses, types, measured)
         self._board = self._askers.board
         self._harvests = Harvests(self._board, wanted=self._policy is not None and self._policy.harvests)
@@ -129,7 +123,7 @@ class _Step:
     # ---- turns -------------------------------------------------------------------------------------------------------
 
     def give(self, sharers: Sequence[Ranked], *, fair: bool) -> None:
-        nodes = [room.node for room in self._ledger.rooms.values()]
+        nodes = [free.node for free in self._ledger.free.values()]
         shares = gpu_shares(nodes, self._state.running, self._state.tenants, self._state.gpu_weights)
         waiting: dict[int, deque[Ranked]] = {}
         for ranked in sharers:
@@ -139,13 +133,13 @@ class _Step:
         while heap:
             _, _, tenant = heappop(heap)
             job = waiting[tenant].popleft().job
-            if (room := self._turn(job)) is not None and job.part is not None:
-                shares.add(job.tenant, gpu_units(room.node.gpu_type, job.part.compute / WHOLE, self._state.gpu_weights))
+            if (free := self._turn(job)) is not None and job.part is not None:
+                shares.add(job.tenant, gpu_units(free.node.gpu_type, job.part.compute / WHOLE, self._state.gpu_weights))
             if waiting[tenant]:
                 heappush(heap, (shares.of(tenant) if fair else 0.0, waiting[tenant][0].rank, tenant))
         self.sharing.harvests = tuple(self._harvests.orders.values())
 
-    def _turn(self, job: Job) -> Room | None:
+    def _turn(self, job: Job) -> FreeCapacity | None:
         """Give the job a place, or note why it waits. Returns where it starts."""
         if (short := self._ledger.over_quota(job)) is not None:
             self.sharing.waiting[job.id] = over_quota(job, self._ledger.quotas[job.tenant], short)
@@ -189,8 +183,8 @@ class _Step:
             found = _least(found, board.left_compute[found])
         return int(found[0])
 
-    def _start(self, job: Job, row: int, column: int, rules: Numbers) -> Room:
-        board, room, gpu = self._board, self._places.rooms[column], self._places.gpus[column]
+    def _start(self, job: Job, row: int, column: int, rules: Numbers) -> FreeCapacity:
+        board, free, gpu = self._board, self._places.capacities[column], self._places.gpus[column]
         part = job.part
         assert part is not None
         assert self._policy is not None
@@ -198,9 +192,9 @@ class _Step:
         held = HeldPart(gpu.index, part.compute, grant)
         allowance = self._ledger.allowances.get(job.tenant)
         most = (
-            len(room.cores) if allowance is None or allowance.cores is None else min(len(room.cores), allowance.cores)
+            len(free.cores) if allowance is None or allowance.cores is None else min(len(free.cores), allowance.cores)
         )
-        share = Share(room.node.id, 0, min(job.cores, most), job.memory_mib)
+        share = Share(free.node.id, 0, min(job.cores, most), job.memory_mib)
         configuration = Configuration(job.id, (share,), 1.0, "shared")
         placement = self._ledger.take_part(configuration, job.tenant, held)
         self.sharing.chosen[job.id] = Chosen(configuration, placement, 1.0, 1.0, 1)
@@ -210,8 +204,8 @@ class _Step:
             self.sharing.told[job.id]["shared"]["harvested"] = givers
         board.joined[column][-1] = job.id
         self._tenants[job.id] = job.tenant
-        self._places.taken(room)
-        return room
+        self._places.taken(free)
+        return free
 
     # ---- words -------------------------------------------------------------------------------------------------------
 
@@ -221,7 +215,7 @@ class _Step:
         beside = [each for each in board.joined[column] if self._tenants.get(each) == job.tenant]
         found: dict[str, Any] = {
             "policy": self._name,
-            "node": self._places.rooms[column].node.name,
+            "node": self._places.capacities[column].node.name,
             "gpu": held.gpu,
             "compute": held.compute,
             "memory_mib": held.memory_mib,

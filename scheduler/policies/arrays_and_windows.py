@@ -12,16 +12,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.fairness.cpu_queue import place_cpu_queue
+from scheduler.fairness.cpu_queue import CpuTurns, place_cpu_queue
 from scheduler.fairness.keeping import kept_from
 from scheduler.fairness.sweep import NO_SWEEP, Sweep
 from scheduler.placement import cpu
-from scheduler.placement.answers import Answers
 from scheduler.placement.joint import is_located
-from scheduler.placement.outcome import Obstacles, Outcome, Staged, Trail
-from scheduler.policies.lineup import line_up
-from scheduler.policies.reserving import drop_reservations, pressing_of, reserve, urgent_of
-from scheduler.policies.stages import Basis, first_stage, place_stages, settle
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Staged
+from scheduler.policies.lineup import Lineup, Mode, line_up
+from scheduler.policies.stages import (
+    Basis,
+    drop_reservations,
+    first_stage,
+    place_stages,
+    pressing_of,
+    reserve,
+    settle,
+    urgent_of,
+)
 from scheduler.replan.call_backs import call_back
 from scheduler.replan.making_room import Rules, make_room
 from scheduler.replan.nearby import replan_nearby
@@ -32,35 +39,29 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scheduler.fairness.borrowing import AccessRules
-    from scheduler.fairness.cpu_queue import CpuTurns
     from scheduler.model import Ranked, Running, ShareView
-    from scheduler.placement.feasibility import Offer
-    from scheduler.placement.gain import Worth
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.work import Work
-    from scheduler.policies.lineup import Lineup
-    from scheduler.policies.mode import Mode
 
 
 def place(work: Work, mode: Mode) -> Outcome:
     """One planning's placing by these rules."""
     lineup = line_up(work, mode)
-    windows, access_rules, worth = lineup.windows, lineup.access_rules, lineup.worth()
+    windows, access_rules = lineup.windows, lineup.access_rules
     pressing = pressing_of(windows, lineup.work, mode)
     basis = Basis(windows, mode, access_rules, reserve(windows, lineup.work, mode, access_rules))
-    answers, trail = Answers(), Trail()
-    rest, staged = _place_gpu_jobs(basis, lineup, answers, worth, trail)
+    draft = DraftPlan(objective=lineup.objective())
+    rest, staged = _place_gpu_jobs(basis, lineup, draft)
     rules = Rules(_offers_beside(rest, access_rules), access_rules.factor, _taking(lineup.shares if mode.fair else ()))
     urgent = urgent_of(windows, pressing, work.now_s)
-    make_room(urgent, rest, answers, worth, rules)
-    drop_reservations(access_rules, answers)
+    make_room(urgent, rest, draft, rules)
+    drop_reservations(access_rules, draft)
     reservations = tuple(each for each, _ in access_rules.reservations)
-    turns, obstacles = _serve_the_rest(basis, lineup, rest, work, answers, worth, trail)
+    turns, obstacles = _serve_the_rest(basis, lineup, rest, work, draft)
     return Outcome(
-        answers,
+        draft,
         lineup.standings(turns, fair=mode.fair),
-        worth,
-        trail,
         replace(obstacles, out_of_time=staged.out_of_time | turns.out_of_time),
         staged.figures,
         reservations,
@@ -70,50 +71,48 @@ def place(work: Work, mode: Mode) -> Outcome:
     )
 
 
-def _place_gpu_jobs(basis: Basis, lineup: Lineup, answers: Answers, worth: Worth, trail: Trail) -> tuple[Work, Staged]:
+def _place_gpu_jobs(basis: Basis, lineup: Lineup, draft: DraftPlan) -> tuple[Work, Staged]:
     """Place the stages, in a re-plan together with running jobs. Returns the work of the later steps, and the stages' figures."""
     work, solving = lineup.work.with_least(), lineup.solving.with_least()
     if not work.participants:
-        return work, _settle_stages(basis, work, answers, worth, trail, Staged())
+        return work, _settle_stages(basis, work, draft, Staged())
     if is_located(work) or by_class(work):
         shared = _share_rules(solving, basis.access_rules)
-        staged = _settle_stages(replace(basis, access_rules=shared), solving, answers, worth, trail, Staged())
+        staged = _settle_stages(replace(basis, access_rules=shared), solving, draft, Staged())
         basis.access_rules.reservations = shared.reservations
-        realise(work, answers)
+        realise(work, draft)
         return work, staged
-    front = first_stage(basis.windows, answers)
-    near = replan_nearby(
-        front, solving, work, answers, worth, trail, lambda near: _share_rules(near, basis.access_rules)
-    )
+    front = first_stage(basis.windows, draft)
+    near = replan_nearby(front, solving, work, draft, lambda near: _share_rules(near, basis.access_rules))
     work = replace(work, participants={})
-    drop_reservations(basis.access_rules, answers)
-    return work, _settle_stages(basis, work, answers, worth, trail, near)
+    drop_reservations(basis.access_rules, draft)
+    return work, _settle_stages(basis, work, draft, near)
 
 
-def _settle_stages(basis: Basis, work: Work, answers: Answers, worth: Worth, trail: Trail, before: Staged) -> Staged:
-    staged = place_stages(basis, work, answers, worth, trail, before)
-    topped_up = settle(basis.windows, work, basis.access_rules, answers, worth, trail)
+def _settle_stages(basis: Basis, work: Work, draft: DraftPlan, before: Staged) -> Staged:
+    staged = place_stages(basis, work, draft, before)
+    topped_up = settle(basis.windows, work, basis.access_rules, draft)
     return replace(staged, figures=replace(staged.figures, topped_up=topped_up))
 
 
 def _serve_the_rest(
-    basis: Basis, lineup: Lineup, rest: Work, whole: Work, answers: Answers, worth: Worth, trail: Trail
+    basis: Basis, lineup: Lineup, rest: Work, whole: Work, draft: DraftPlan
 ) -> tuple[CpuTurns, Obstacles]:
     """After the GPU jobs' stages: owners call back, then the sweep and the CPU jobs take idle resources."""
     mode, access_rules, windows = basis.mode, basis.access_rules, basis.windows
     access_rules.refresh()
-    kept = {} if mode.sweep else kept_from(windows.picked, rest, access_rules, answers)
+    kept = {} if mode.sweep else kept_from(windows.picked, rest, access_rules, draft)
     if mode.borrow and mode.arrays:
-        call_back(windows.by_array, rest, access_rules, lineup.division, answers, replans=mode.joint)
+        call_back(windows.by_array, rest, access_rules, lineup.division, draft, replans=mode.joint)
     sweep = (
-        Sweep(lineup.gpu_queue, windows.picked, whole, access_rules, answers, worth, trail.candidates, fair=mode.fair)
+        Sweep(lineup.gpu_queue, windows.picked, whole, access_rules, draft, draft.candidates, fair=mode.fair)
         if mode.sweep
         else NO_SWEEP
     )
     of_cpu = bool(lineup.cpu_queue)
     sweep.start(cpu.LIMIT_SHARE * of_cpu, cpu.WALKS * of_cpu)
     turns = place_cpu_queue(
-        lineup.cpu_queue, whole, answers, access_rules, lineup.division, fair=mode.fair, borrow=mode.borrow
+        lineup.cpu_queue, whole, draft, access_rules, lineup.division, fair=mode.fair, borrow=mode.borrow
     )
     sweep.finish()
     return turns, Obstacles(unswept=sweep.unswept, kept={**kept, **turns.kept, **sweep.kept})

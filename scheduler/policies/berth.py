@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.parameters.choices import POLICIES
 from scheduler.policies import arrays_and_windows
-from scheduler.policies.mode import Mode
+from scheduler.policies.lineup import Mode
 from scheduler.policies.policy import Policy, by_knob
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ def place(work: Work) -> Outcome:
         joint=True,
         rigid=False,
         reserve_lr=knobs.reserve_lr,
-        efficient=knobs.gain == "efficient",
-        sweep=knobs.sweep == "on",
+        efficient=pays(knobs),
+        sweep=sweeps(knobs),
     )
     return arrays_and_windows.place(work, mode)
 
@@ -38,4 +38,12 @@ def is_fair(parameters: Parameters) -> bool:
     return parameters.fair_shares == "on"
 
 
-POLICY = Policy("berth", POLICIES["berth"], place, by_knob, replans=True, is_fair=is_fair)
+def sweeps(parameters: Parameters) -> bool:
+    return parameters.sweep == "on"
+
+
+def pays(parameters: Parameters) -> bool:
+    return parameters.gain == "efficient"
+
+
+POLICY = Policy("berth", POLICIES["berth"], place, by_knob, replans=True, is_fair=is_fair, sweeps=sweeps, pays=pays)

@@ -8,7 +8,7 @@ from functools import partial
 
 from scheduler.parameters.choices import POLICIES
 from scheduler.policies import arrays_and_windows
-from scheduler.policies.mode import Mode
+from scheduler.policies.lineup import Mode
 from scheduler.policies.policy import Policy, always
 
 MODE = Mode(arrays=True, fair=True, borrow=True, joint=False, rigid=True, reserve_lr=None)

@@ -11,21 +11,18 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from scheduler.fairness.drf import Shares
-from scheduler.model import by_tenant
+from scheduler.model import Ranked, by_tenant
 from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
-from scheduler.placement.answers import Answers
-from scheduler.placement.gain import Worth
-from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail, greedy_figures
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, greedy_figures
 from scheduler.policies.policy import Policy, always
 
 if TYPE_CHECKING:
-    from scheduler.model import Ranked
     from scheduler.placement.work import Work
 
 
 def place(work: Work) -> Outcome:
-    answers, worth, trail = Answers(), Worth(), Trail()
+    draft = DraftPlan()
     standings = Standings(window_gpus=work.ledger.gpus_up)
     blocked: dict[int, Ranked] = {}
     out_of_time: frozenset[int] = frozenset()
@@ -43,17 +40,17 @@ def place(work: Work) -> Outcome:
         standings.window.add(ranked.job.id)
         # Where only its tenant's quota keeps a job back, the tenant goes on with its next one.
         held_back = work.ledger.over_quota(ranked.job) is not None
-        if not held_back and not turn.take_turn(ranked, work, answers, worth, trail):
+        if not held_back and not turn.take_turn(ranked, work, draft):
             blocked[tenant] = ranked
             continue
-        if ranked.job.id in answers.chosen:
-            placement = answers.chosen[ranked.job.id].placement
+        if ranked.job.id in draft.chosen:
+            placement = draft.chosen[ranked.job.id].placement
             gpus.add(tenant, placement.gpus)
             cores.add(tenant, placement.cores)
         if (following := next(lines[tenant], None)) is not None:
             heads[tenant] = following
     obstacles = Obstacles(out_of_time=out_of_time, blocked_tenants=blocked)
-    return Outcome(answers, standings, worth, trail, obstacles, greedy_figures(answers))
+    return Outcome(draft, standings, obstacles, greedy_figures(draft))
 
 
 def pool_shares(work: Work) -> tuple[Shares, Shares]:

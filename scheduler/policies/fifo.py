@@ -7,7 +7,6 @@ backfill.
 from functools import partial
 
 from scheduler.parameters.choices import POLICIES
-from scheduler.policies.greedy import greedy
-from scheduler.policies.policy import Policy
+from scheduler.policies.policy import Policy, greedy
 
 POLICY = Policy("fifo", POLICIES["fifo"], partial(greedy, passes=False))

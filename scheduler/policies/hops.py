@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.fairness import sensitivity, window
+from scheduler.fairness import window
 from scheduler.parameters.choices import POLICIES
 from scheduler.placement import cpu, turn
-from scheduler.placement.answers import Answers
-from scheduler.placement.gain import Worth
 from scheduler.placement.joint import all_of, is_located, place_jointly, top_up
-from scheduler.placement.outcome import Obstacles, Outcome, Staged, Standings, Trail
+from scheduler.placement.objective import Objective
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Staged, Standings
 from scheduler.placement.running import joint_weights
 from scheduler.policies.policy import Policy, by_knob
 from scheduler.replan.nearby import replan_nearby
@@ -39,50 +38,44 @@ def place(work: Work) -> Outcome:
     view = window.fill(queue, solving.ledger, work.parameters.window_size)
     if not work.replan:
         idle, sigma = work.ledger.idle_gpus, work.parameters.sigma
-        more = sensitivity.joining(view.picked, queue, view.sated, idle, work.estimator, sigma)
+        more = window.joining(view.picked, queue, view.sated, idle, work.estimator, sigma)
         view = replace(view, picked=(*view.picked, *more))
     window_s = work.clock() - began_s
-    answers, trail = Answers(), Trail()
-    worth = Worth(weights=joint_weights(view.picked, work.changeable, work.parameters.lambda_))
+    weights = joint_weights(view.picked, work.changeable, work.parameters.lambda_)
+    draft = DraftPlan(objective=Objective(weights=weights))
     place_gpu_jobs = _place_at_once if is_located(work) or by_class(work) else _place_large
-    staged = place_gpu_jobs(view.picked, solving, work, answers, worth, trail)
-    turns = turn.place_cpu_jobs(cpu_queue, whole, answers, worth, trail)
+    staged = place_gpu_jobs(view.picked, solving, work, draft)
+    turns = turn.place_cpu_jobs(cpu_queue, whole, draft)
     inside = {*(ranked.job.id for ranked in view.picked), *turns.came}
     return Outcome(
-        answers,
+        draft,
         Standings(inside, set(view.sated), view.gpus, window_s),
-        worth,
-        trail,
         Obstacles(out_of_time=staged.out_of_time | turns.out_of_time),
         staged.figures,
         left=staged.left,
     )
 
 
-def _place_at_once(
-    picked: Sequence[Ranked], solving: Work, work: Work, answers: Answers, worth: Worth, trail: Trail
-) -> Staged:
+def _place_at_once(picked: Sequence[Ranked], solving: Work, work: Work, draft: DraftPlan) -> Staged:
     """Place the window together with the running jobs that take part."""
     running = [each.ranked for each in work.participants.values()]
-    staged = place_jointly([*running, *picked], solving, answers, worth, trail)
-    tidy(solving, answers, worth, trail)
-    topped_up = top_up(picked, solving, answers, worth, trail)
+    staged = place_jointly([*running, *picked], solving, draft)
+    tidy(solving, draft)
+    topped_up = top_up(picked, solving, draft)
     if work.participants:
-        realise(work, answers)
+        realise(work, draft)
     return replace(staged, figures=replace(staged.figures, topped_up=topped_up))
 
 
-def _place_large(
-    picked: Sequence[Ranked], solving: Work, work: Work, answers: Answers, worth: Worth, trail: Trail
-) -> Staged:
+def _place_large(picked: Sequence[Ranked], solving: Work, work: Work, draft: DraftPlan) -> Staged:
     """Solve for the running jobs of a part of the cluster with the head of the window, then place the rest of the window."""
     near = Staged()
     if work.participants:
-        near = replan_nearby(picked, solving, work, answers, worth, trail, lambda _: None)
+        near = replan_nearby(picked, solving, work, draft, lambda _: None)
     own = replace(work, participants={})
-    rest = [ranked for ranked in picked if not answers.has(ranked.job.id)]
-    staged = all_of([near, place_jointly(rest, own, answers, worth, trail, solved=len(near.left))])
-    topped_up = top_up(rest, own, answers, worth, trail)
+    rest = [ranked for ranked in picked if not draft.has(ranked.job.id)]
+    staged = all_of([near, place_jointly(rest, own, draft, solved=len(near.left))])
+    topped_up = top_up(rest, own, draft)
     return replace(staged, figures=replace(staged.figures, topped_up=topped_up))
 
 

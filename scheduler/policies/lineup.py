@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.copies import replace
 from scheduler.fairness import drf, progressive
-from scheduler.fairness.arrays import UNDIVIDED, Array, divide
+from scheduler.fairness.arrays import UNDIVIDED, Array, Division, divide
 from scheduler.fairness.borrowing import AccessRules, HomeArrays
 from scheduler.fairness.keeping import GPU_ARRAYS
-from scheduler.fairness.progressive import ArrayWindow, Windows
-from scheduler.fairness.standings import shares_of, standings_of, views_of
+from scheduler.fairness.progressive import ArrayWindow, Windows, shares_of, standings_of, views_of
 from scheduler.fairness.sweep import LIMIT_SHARE, WALKS
-from scheduler.model import Queue, labelled
+from scheduler.model import Queue, Ranked, ShareView, labelled
 from scheduler.placement import cpu
-from scheduler.placement.gain import LINEAR, Gain, Worth, efficient
+from scheduler.placement.objective import LINEAR, Gain, Objective, gain_for
 from scheduler.placement.outcome import Standings
 from scheduler.placement.running import joint_weights
 from scheduler.replan.participants import joint
@@ -28,14 +28,29 @@ from scheduler.rules import STAGES
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scheduler.fairness.arrays import Division
     from scheduler.fairness.cpu_queue import CpuTurns
-    from scheduler.fairness.progressive import Windows
-    from scheduler.model import Ranked, ShareView
     from scheduler.placement.work import Work
-    from scheduler.policies.mode import Mode
 
 
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """Which parts are on. `rigid`: every job asks only for its smallest size. `reserve_lr` None: no reservations.
+
+    `sweep`: see `fairness.sweep`.
+    """
+
+    arrays: bool
+    fair: bool
+    borrow: bool
+    joint: bool
+    rigid: bool
+    reserve_lr: float | None
+    efficient: bool = False  # a size has less value the worse the jobs scale
+    sweep: bool = False
+
+
+SAMPLE = 256
+"""The first waiting and the first running jobs, this number of each, show how the jobs of a planning scale."""
 CPU = (0,)
 """The requirement of a CPU job."""
 
@@ -80,13 +95,13 @@ def fill(
 ) -> tuple[Windows, list[ShareView]]:
     windows: dict[Array, ArrayWindow] = {}
     for array in GPU_ARRAYS:
-        rooms = [room for number, room in work.ledger.rooms.items() if division.array_of_node(number) is array]
-        capacity = round(sum(room.node.gpus_total for room in rooms) * work.parameters.window_size)
-        windows[array] = ArrayWindow(capacity, sum(len(room.gpus) for room in rooms))
+        capacities = [free for number, free in work.ledger.free.items() if division.array_of_node(number) is array]
+        capacity = round(sum(free.node.gpus_total for free in capacities) * work.parameters.window_size)
+        windows[array] = ArrayWindow(capacity, sum(len(free.gpus) for free in capacities))
     lines = labelled(gpu_queue, lambda each: (each.job.tenant, homes.of(each.job)))
     if mode.borrow and mode.joint and work.parameters.placement == "ilp":
         _lend(windows, lines)
-    state, nodes = work.state, [room.node for room in work.ledger.rooms.values()]
+    state, nodes = work.state, [free.node for free in work.ledger.free.values()]
     by_type: dict[str, int] = {}
     for node in nodes:
         by_type[node.gpu_type or ""] = by_type.get(node.gpu_type or "", 0) + node.gpus_total
@@ -142,14 +157,14 @@ class Lineup:
     solving: Work
     window_s: float
 
-    def worth(self) -> Worth:
-        """The worth of configurations. The weight of a job that gave back borrowed GPUs is 1."""
+    def objective(self) -> Objective:
+        """The objective of the planning. The weight of a job that gave back borrowed GPUs is 1."""
         picked, work = self.windows.picked, self.work
         knobs = work.parameters
         slight = self.gain.slight if knobs.priority == "lrf" else 0.0
         weights = joint_weights(picked, work.changeable, knobs.lambda_, floor=self.gain.floor, slight=slight)
         first = {each.job.id: 1.0 for each in picked if each.job.gave_back}
-        return Worth(self.gain, {**weights, **first}, self.access_rules.factor)
+        return Objective(self.gain, {**weights, **first}, self.access_rules.factor)
 
     def standings(self, turns: CpuTurns, *, fair: bool) -> Standings:
         """Where GPU and CPU jobs stood. Jobs with a promise are in no window of this planning, but have a home."""
@@ -177,7 +192,7 @@ def line_up(work: Work, mode: Mode) -> Lineup:
     work = work.before(sum(share for share, _ in later), sum(walks for _, walks in later))
     gain = LINEAR
     if mode.efficient:
-        gain = efficient((each.job for each in gpu_queue), work)
+        gain = _efficient(gpu_queue, work)
         work = under(work, gain)
     solving = joint(work)
     windows, shares = fill(gpu_queue, solving, mode, division, homes)
@@ -186,3 +201,10 @@ def line_up(work: Work, mode: Mode) -> Lineup:
     access_rules = AccessRules(division, homes, work.ledger, work.state.running, waiting, borrow=mode.borrow, gain=gain)
     access_rules.limit(each.job for each in gpu_queue)
     return Lineup(gpu_queue, cpu_queue, division, windows, shares, access_rules, gain, work, solving, window_s)
+
+
+def _efficient(gpu_queue: Sequence[Ranked], work: Work) -> Gain:
+    """The gain for a planning, by how its waiting and its changeable jobs with several sizes scale."""
+    running = (each.job for each in islice(work.changeable.values(), SAMPLE))
+    jobs = [*(each.job for each in gpu_queue[:SAMPLE]), *running]
+    return gain_for(jobs, [free.node for free in work.ledger.free.values()], work.estimator)

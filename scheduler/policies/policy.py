@@ -1,18 +1,18 @@
-"""A policy: the order of a queue, and the places of its jobs."""
+"""A policy: the order of a queue, and the places of its jobs; and one job after another, the placement of `fifo` and `sjf`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.fairness.priorities import PRIORITIES
+from scheduler.fairness.priorities import PRIORITIES, Priority
+from scheduler.placement import turn
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, greedy_figures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
-    from scheduler.placement.outcome import Outcome
     from scheduler.placement.work import Work
 
 
@@ -42,6 +42,8 @@ class Policy:
     priority  the queue's order under these knobs; larger is sooner
     replans   whether running elastic jobs take part in its re-plans
     is_fair   whether tenants take turns by their shares under these knobs
+    sweeps    whether it offers what is left idle to every waiting job, behind the windows' ends too (`fairness.sweep`)
+    pays      whether a change of a running job must pay for its restart (`replan.paying`), so that it is looked at sooner
     """
 
     name: str
@@ -50,3 +52,32 @@ class Policy:
     priority: Callable[[Parameters], Priority] = by_submission
     replans: bool = False
     is_fair: Callable[[Parameters], bool] = never
+    sweeps: Callable[[Parameters], bool] = never
+    pays: Callable[[Parameters], bool] = never
+
+
+def greedy(work: Work, *, passes: bool = True) -> Outcome:
+    """Let each job of the queue take its turn: a GPU job its fastest configuration that fits, a CPU job the best fit.
+
+    `passes`: whether a job that does not fit is passed by the jobs behind it; else it ends the planning. A job that only its
+    tenant's quota keeps back never blocks the others.
+    """
+    draft = DraftPlan()
+    standings, obstacles = Standings(window_gpus=work.ledger.gpus_up), Obstacles()
+    failed: set[tuple[object, ...]] = set()
+    for position, ranked in enumerate(work.queue):
+        if work.remaining_s <= 0:
+            obstacles = Obstacles(out_of_time=frozenset(late.job.id for late in work.queue[position:]))
+            break
+        if work.ledger.over_quota(ranked.job) is not None:
+            continue
+        standings.window.add(ranked.job.id)
+        # Within a planning room only shrinks, so a shape that failed stays failed.
+        if failed and turn.shape(ranked.job) in failed:
+            continue
+        if not turn.take_turn(ranked, work, draft):
+            if not passes:
+                obstacles = Obstacles(blocked_by=ranked)
+                break
+            failed.add(turn.shape(ranked.job))
+    return Outcome(draft, standings, obstacles, greedy_figures(draft))

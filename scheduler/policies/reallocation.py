@@ -15,8 +15,9 @@ from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import Estimator
 from scheduler.estimator.layers import EntityLayer
-from scheduler.model import Chosen, Configuration, Placement, Ranked, Share
-from scheduler.placement.feasibility import Level, Offer, usable
+from scheduler.model import Chosen, Configuration, Job, Node, Placement, Ranked, Running, Share
+from scheduler.placement.feasibility import Level, usable
+from scheduler.placement.free_capacity import Offer
 from scheduler.placement.running import Factors, Participant
 from scheduler.replan.participants import present_configuration, released
 from scheduler.replan.realise import realise
@@ -24,11 +25,8 @@ from scheduler.replan.realise import realise
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from scheduler.model import Job, Node, Running
-    from scheduler.placement.answers import Answers
-    from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.outcome import Trail
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
 
@@ -41,14 +39,12 @@ def speeds_by_type(work: Work) -> Estimator:
 
 @dataclass(slots=True)
 class Reallocation:
-    """One round. `moving`: the factor on the worth of a running job if it is moved; if it is None, or raises InvalidJob
+    """One round. `moving`: the factor on the value of a running job if it is moved; if it is None, or raises InvalidJob
     because a speed is unsound, the job runs on.
     """
 
     work: Work
-    answers: Answers
-    worth: Worth
-    trail: Trail
+    draft: DraftPlan
     estimator: Estimator
     moving: Callable[[Running, Job], float | None]
     running: dict[int, Participant] = field(init=False)
@@ -73,7 +69,7 @@ class Reallocation:
         job, ledger = live.description, self.work.ledger
         if job is None or not live.gpus or live.stopping or job.promise is not None:
             return None
-        if not all(piece.node in ledger.rooms for piece in live.pieces):
+        if not all(piece.node in ledger.free for piece in live.pieces):
             return None
         try:
             self.work.check(job)
@@ -87,12 +83,12 @@ class Reallocation:
 
     def usable(self, job: Job, nodes: Sequence[Node]) -> set[int] | None:
         """The nodes that the job may use; None = all of these nodes, the common case."""
-        rooms = [self.idle.rooms[node.id] for node in nodes]
+        capacities = [self.idle.free[node.id] for node in nodes]
         found = {
-            room.node.id
-            for room in rooms
+            free.node.id
+            for free in capacities
             if usable(
-                job, Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants), Level.TRUST
+                job, Offer(free.node, len(free.gpus), len(free.cores), free.memory_mib, free.tenants), Level.TRUST
             )
         }
         return None if len(found) == len(nodes) else found
@@ -114,34 +110,34 @@ class Reallocation:
             configuration = self.running[number].present if stays else self._configuration(job, spots)
         except InvalidJob as error:
             if number not in self.running:
-                self.answers.invalid[number] = error
+                self.draft.invalid[number] = error
             return
         if self.idle.shortfall(configuration, job.tenant) is not None:
             return
         self.idle.take(configuration, job.tenant)
         gain = 1.0 if least is None else configuration.throughput / least
-        self.trail.candidates[number] = (configuration,)
-        self.worth.least[number] = configuration.throughput if least is None else least
-        self.answers.chosen[number] = Chosen(configuration, Placement(number, ()), gain, 1.0, 1)
+        self.draft.candidates[number] = (configuration,)
+        self.draft.objective.least[number] = configuration.throughput if least is None else least
+        self.draft.chosen[number] = Chosen(configuration, Placement(number, ()), gain, 1.0, 1)
 
     def realise(self) -> None:
         """Turn the differences to the running jobs into stops, promises and starts."""
-        realise(replace(self.work, participants=self.running), self.answers)
+        realise(replace(self.work, participants=self.running), self.draft)
 
     def _configuration(self, job: Job, spots: Mapping[int, int]) -> Configuration:
         """The configuration on these GPUs: each part gets the cores that the job wants, at most its share of the node's cores."""
-        rooms = [self.idle.rooms[node] for node in spots]
+        capacities = [self.idle.free[node] for node in spots]
         total = sum(spots.values())
         shares = tuple(
             Share(
-                room.node.id,
+                free.node.id,
                 gpus,
                 max(
-                    job.least_cores * gpus, min(job.cores * gpus, room.node.cores_total * gpus // room.node.gpus_total)
+                    job.least_cores * gpus, min(job.cores * gpus, free.node.cores_total * gpus // free.node.gpus_total)
                 ),
                 -(-job.memory_mib * gpus // total),
             )
-            for room, gpus in zip(rooms, spots.values(), strict=True)
+            for free, gpus in zip(capacities, spots.values(), strict=True)
         )
-        estimate = self.estimator.per_gpu(job, rooms[0].node, total, len(spots))
+        estimate = self.estimator.per_gpu(job, capacities[0].node, total, len(spots))
         return Configuration(job.id, shares, estimate.per_gpu * total, estimate.source)

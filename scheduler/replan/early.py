@@ -29,10 +29,10 @@ from scheduler.replan import participants
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.model import ClusterState, Ranked
-    from scheduler.parameters import Parameters
-    from scheduler.placement.answers import Answers
+    from scheduler.model import Ranked
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.outcome import DraftPlan
+    from scheduler.placement.work import Work
 
 GROWTH = 2.0
 """An urgent job's latency ratio has grown by this factor since the last re-plan, and is this many times that of a job that
@@ -60,12 +60,9 @@ def pressing(picked: Sequence[Ranked], reserve_lr: float, replanned_s: float | N
 
 def due_s(
     pressing: Mapping[int, float],
-    answers: Answers,
+    draft: DraftPlan,
     waiting: Iterable[Ranked],
-    ledger: Ledger,
-    state: ClusterState,
-    parameters: Parameters,
-    now_s: float,
+    work: Work,
     replanned_s: float | None,
 ) -> float | None:
     """When the next re-plan should be after this planning; None = when the round is over.
@@ -73,16 +70,17 @@ def due_s(
     `pressing`: job id -> from when on it is urgent. `waiting`: the eligible jobs without a place. `replanned_s`: when the
     last re-plan was, this planning included.
     """
-    least_s = parameters.replan_early_s
+    parameters, least_s = work.parameters, work.parameters.replan_early_s
     if least_s is None or replanned_s is None or least_s >= parameters.replan_s:
         return None
-    wanted_s = [from_s for number, from_s in pressing.items() if not answers.has(number)]
-    if _scattered(waiting, ledger):
-        wanted_s.append(now_s)
-    due_s = max(min(wanted_s, default=math.inf), replanned_s + least_s, now_s)
+    wanted_s = [from_s for number, from_s in pressing.items() if not draft.has(number)]
+    if _scattered(waiting, work.ledger):
+        wanted_s.append(work.now_s)
+    due_s = max(min(wanted_s, default=math.inf), replanned_s + least_s, work.now_s)
     if due_s >= replanned_s + parameters.replan_s:
         return None
-    return due_s if participants.taking_part(state.running, ledger, parameters, due_s) else None
+    changeable = participants.taking_part(work.state.running, work.ledger, parameters, due_s, pays=work.pays)
+    return due_s if changeable else None
 
 
 def _scattered(waiting: Iterable[Ranked], ledger: Ledger) -> bool:
@@ -90,7 +88,7 @@ def _scattered(waiting: Iterable[Ranked], ledger: Ledger) -> bool:
     if ledger.idle_gpus < FRAGMENTS_SHARE * ledger.gpus_up:
         return False
     idle: Counter[str | None] = Counter()
-    for room in ledger.rooms.values():
-        idle[room.node.gpu_type] += len(room.gpus)
+    for free in ledger.free.values():
+        idle[free.node.gpu_type] += len(free.gpus)
     asked = {(each.job.min_gpus, each.job.gpu_types) for each in waiting if not each.job.is_cpu}
     return sum(idle[name] for name in wanted_types(asked, idle)) >= FRAGMENTS_SHARE * ledger.gpus_up

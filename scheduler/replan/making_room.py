@@ -18,21 +18,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.model import Promised, StopOrder
+from scheduler.model import Configuration, Job, Promised, Ranked, Running, StopOrder
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.feasibility import idle_offers, type_allowed, with_lent
+from scheduler.placement.feasibility import type_allowed, with_lent
+from scheduler.replan.call_backs import whom_to_stop
 from scheduler.replan.early import GROWTH
-from scheduler.replan.giving_back import whom_to_stop
 from scheduler.replan.promises import Coming, keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scheduler.model import Configuration, Job, Ranked, Running
-    from scheduler.placement.answers import Answers
-    from scheduler.placement.feasibility import Offer
-    from scheduler.placement.gain import Worth
+    from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
+    from scheduler.placement.objective import Objective
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.work import Work
 
 CAUSE = "preempt"
@@ -42,7 +41,7 @@ MOST_JOBS = 8
 
 
 class Rules(NamedTuple):
-    """`offers`: which idle resources of a ledger a job may use. `factor`: on the worth of borrowed ones. `may_take`: whether
+    """`offers`: which idle resources of a ledger a job may use. `factor`: on the value of borrowed ones. `may_take`: whether
     an urgent job may take from a running one.
     """
 
@@ -51,7 +50,7 @@ class Rules(NamedTuple):
     may_take: Callable[[Ranked, Running], bool]
 
 
-ANYTHING = Rules(lambda _, ledger: idle_offers(ledger), lambda _, __: 1.0, lambda _, __: True)
+ANYTHING = Rules(lambda _, ledger: ledger.idle_offers(), lambda _, __: 1.0, lambda _, __: True)
 
 
 class _Way(NamedTuple):
@@ -63,29 +62,28 @@ class _Way(NamedTuple):
 def make_room(
     urgent: Sequence[Ranked],
     work: Work,
-    answers: Answers,
-    worth: Worth,
+    draft: DraftPlan,
     rules: Rules = ANYTHING,
 ) -> None:
-    """Add to `answers` the stops and promises for these jobs; `work.ledger` keeps the promises. Only in a re-plan."""
+    """Add to `draft` the stops and promises for these jobs; `work.ledger` keeps the promises. Only in a re-plan."""
     if not work.changeable or work.parameters.preemption != "on":
         return
-    for ranked in [each for each in urgent if not answers.has(each.job.id)][:MOST_JOBS]:
+    for ranked in [each for each in urgent if not draft.has(each.job.id)][:MOST_JOBS]:
         if work.remaining_s <= 0:
             return
         if work.ledger.over_quota(ranked.job) is not None:
             continue
-        way = _best_way(ranked, work, answers, worth, rules)
+        way = _best_way(ranked, work, draft, rules)
         if way is None:
             continue
         number, shares = ranked.job.id, way.configuration.shares
-        answers.stops += [StopOrder(live.job, CAUSE, number, live.gpus, 0) for live in way.stopped]
-        answers.promises.append(Promised(number, shares, CAUSE))
+        draft.stops += [StopOrder(live.job, CAUSE, number, live.gpus, 0) for live in way.stopped]
+        draft.promises.append(Promised(number, shares, CAUSE))
         keep(shares, ranked.job.tenant, work.ledger, Coming(way.stopped))
 
 
-def _best_way(ranked: Ranked, work: Work, answers: Answers, worth: Worth, rules: Rules) -> _Way | None:
-    stopping = {order.job for order in answers.stops}
+def _best_way(ranked: Ranked, work: Work, draft: DraftPlan, rules: Rules) -> _Way | None:
+    stopping = {order.job for order in draft.stops}
     lenders = sorted(
         (
             each.live
@@ -101,23 +99,23 @@ def _best_way(ranked: Ranked, work: Work, answers: Answers, worth: Worth, rules:
     try:
         found = generate_on(smallest, offers, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob as error:
-        answers.invalid[ranked.job.id] = error
+        draft.invalid[ranked.job.id] = error
         return None
-    weight = worth.weight(ranked.job.id)
+    weight = draft.objective.weight(ranked.job.id)
     ways = []
     for wanted in found:
         stopped = whom_to_stop(wanted, work.ledger, lenders)
         if stopped:
-            value = weight * worth.gain_of(wanted, found) * rules.factor(ranked.job, wanted)
-            ways.append(_Way(value - sum(_loss(live, work, worth) for live in stopped), wanted, stopped))
+            value = weight * draft.objective.gain_of(wanted, found) * rules.factor(ranked.job, wanted)
+            ways.append(_Way(value - sum(_loss(live, work, draft.objective) for live in stopped), wanted, stopped))
     return max(ways, key=lambda way: way.gain, default=None)
 
 
-def _loss(live: Running, work: Work, worth: Worth) -> float:
+def _loss(live: Running, work: Work, objective: Objective) -> float:
     """The objective's loss if the running job is stopped."""
     each = work.changeable[live.job]
     job, speed = each.job, each.present.throughput
-    hosts = {room.node.gpu_type: [room.node] for room in work.ledger.rooms.values() if type_allowed(job, room.node)}
+    hosts = {free.node.gpu_type: [free.node] for free in work.ledger.free.values() if type_allowed(job, free.node)}
     # Its smallest size on its slowest type: close to the smallest throughput that could be generated.
     least = min(work.estimator.throughput(job, host, job.min_gpus).value for host in hosts.values())
-    return worth.weight(live.job) * worth.gain.of(speed / min(speed, least)) * (1.0 + each.unselected_cost)
+    return objective.weight(live.job) * objective.gain.of(speed / min(speed, least)) * (1.0 + each.unselected_cost)

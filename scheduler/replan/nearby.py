@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.model import Ranked
-    from scheduler.placement.answers import Answers
-    from scheduler.placement.gain import Worth
-    from scheduler.placement.outcome import Staged, Trail
+    from scheduler.placement.outcome import DraftPlan, Staged
     from scheduler.placement.work import Work
 
 TIME_SHARE = 0.5
@@ -32,18 +30,16 @@ def replan_nearby(
     front: Sequence[Ranked],
     solving: Work,
     work: Work,
-    answers: Answers,
-    worth: Worth,
-    trail: Trail,
+    draft: DraftPlan,
     access_rules: Callable[[Work], AccessRules | None],
 ) -> Staged:
     """Solve for the participants and the head of the front on their nodes, and take the result from `work.ledger`."""
     chosen = {piece.node for each in solving.participants.values() for piece in each.live.pieces}
-    rooms = [room for number, room in solving.ledger.rooms.items() if room.node.gpus_total and number not in chosen]
-    rooms.sort(key=lambda room: (-len(room.gpus), room.node.id))
+    capacities = [free for number, free in solving.ledger.free.items() if free.node.gpus_total and number not in chosen]
+    capacities.sort(key=lambda free: (-len(free.gpus), free.node.id))
     near = replace(
         solving,
-        ledger=solving.ledger.copy(chosen | {room.node.id for room in rooms[: max(0, MOST_NODES - len(chosen))]}),
+        ledger=solving.ledger.copy(chosen | {free.node.id for free in capacities[: max(0, MOST_NODES - len(chosen))]}),
         deadline_s=work.clock() + TIME_SHARE * work.remaining_s,
     )
     stage = [each.ranked for each in work.participants.values()]
@@ -53,7 +49,7 @@ def replan_nearby(
             break
         stage.append(ranked)
         asked += ranked.job.min_gpus
-    staged = place_jointly(stage, near, answers, worth, trail, access_rules=access_rules(near))
-    tidy(near, answers, worth, trail)
-    realise(work, answers)
+    staged = place_jointly(stage, near, draft, access_rules=access_rules(near))
+    tidy(near, draft)
+    realise(work, draft)
     return replace(staged, out_of_time=frozenset())  # they still have their turn with the whole window

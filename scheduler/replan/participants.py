@@ -1,8 +1,8 @@
-"""Running elastic jobs in a re-plan: which take part, and their worth (algorithms.md sections 6 and 7; Hops 3.6).
+"""Running elastic jobs in a re-plan: which take part, and their value (algorithms.md sections 6 and 7; Hops 3.6).
 
     value of a configuration j of a running job = w * (G_j * f_j + G_present * S / period)
     f_present = 1,  f_j = max(0, (T - N*S) / (T + S)) for every other one
-    w = max(own, the median over the waiting jobs of the window)     flatter G (ours): a lower quantile (`gain.Gain.floor`)
+    w = max(own, the median over the waiting jobs of the window)     flatter G (ours): a lower quantile (`objective.Gain.floor`)
 
 T: seconds since its first start, N: its restarts so far, S: seconds that a restart costs. A configuration is kept for
 max(period, `KEPT_RESTARTS` * S) at least. *Not* selecting a running job costs w * G_present * S / period. This is written as
@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.model import Configuration, Share
-from scheduler.placement.core_choices import per_gpu, share_of_speed, spread_rates
+from scheduler.model import Configuration, Job, Ranked, Running, Share
+from scheduler.placement.core_counts import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.running import Factors, Participant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Job, Ranked, Running
     from scheduler.parameters import Parameters
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.work import Work
@@ -51,12 +50,9 @@ def restart_factor(elapsed_s: float, restarts: int, restart_s: float) -> float:
     return max(0.0, (elapsed_s - restarts * restart_s) / (elapsed_s + restart_s))
 
 
-def asked_after_s(restart_s: float, parameters: Parameters) -> float:
-    """How long a configuration is kept before a re-plan asks whether another would pay.
-
-    Under `berth` with `gain = efficient` every change must pay for its restart (`replan.paying`), so that it is asked sooner.
-    """
-    if parameters.policy == "berth" and parameters.gain == "efficient":
+def asked_after_s(restart_s: float, parameters: Parameters, *, pays: bool) -> float:
+    """How long a configuration is kept before a re-plan asks whether another would pay; `pays`: see `Policy`."""
+    if pays:
         return max(ASKED_FROM_S, ASKED_RESTARTS * restart_s)
     return kept_for_s(restart_s, parameters.replan_s)
 
@@ -66,7 +62,9 @@ def kept_for_s(restart_s: float, period_s: float) -> float:
     return max(period_s, KEPT_RESTARTS * restart_s)
 
 
-def taking_part(running: Iterable[Running], ledger: Ledger, parameters: Parameters, now_s: float) -> list[Running]:
+def taking_part(
+    running: Iterable[Running], ledger: Ledger, parameters: Parameters, now_s: float, *, pays: bool
+) -> list[Running]:
     """The running jobs that may be changed now: elastic, movable, not stopping, and unchanged for long enough."""
     return [
         live
@@ -76,8 +74,8 @@ def taking_part(running: Iterable[Running], ledger: Ledger, parameters: Paramete
         and live.gpus
         and not live.stopping
         and live.description.promise is None
-        and now_s - live.started_s >= asked_after_s(restart_s_of(live, parameters), parameters)
-        and all(piece.node in ledger.rooms for piece in live.pieces)
+        and now_s - live.started_s >= asked_after_s(restart_s_of(live, parameters), parameters, pays=pays)
+        and all(piece.node in ledger.free for piece in live.pieces)
     ]
 
 
@@ -139,7 +137,7 @@ def _describe(
 
 
 def is_large(work: Work) -> bool:
-    return sum(room.node.gpus_total > 0 for room in work.ledger.rooms.values()) > MOST_NODES
+    return sum(free.node.gpus_total > 0 for free in work.ledger.free.values()) > MOST_NODES
 
 
 def by_class(work: Work) -> bool:
@@ -175,7 +173,7 @@ def _draw(running: Sequence[Running], work: Work) -> list[Running]:
 
 def present_configuration(live: Running, job: Job, ledger: Ledger, estimator: Estimator) -> Configuration:
     """The configuration on which the job runs, with the throughput that it would have for a waiting job."""
-    nodes = [ledger.rooms[piece.node].node for piece in live.pieces]
+    nodes = [ledger.free[piece.node].node for piece in live.pieces]
     speed, source = min(per_gpu(estimator, job, node, live.gpus, len(nodes)) for node in nodes)
     if len(nodes) == 1:
         share = share_of_speed(live.cores, job.cores, live.gpus)

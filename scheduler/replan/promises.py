@@ -14,14 +14,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.model import Chosen, Configuration, Share
+from scheduler.model import Chosen, Configuration, Job, Promise, Running, Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from collections.abc import Set as AbstractSet
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Job, Promise, Running
     from scheduler.placement.ledger import Ledger
 
 BOUND_RESTARTS = 10
@@ -132,10 +131,10 @@ def can_keep(shares: Sequence[Share], tenant: int, ledger: Ledger, coming: Comin
     if ledger.quota_shortfall(tenant, *trial.take_quota(tenant, shares)) is not None:
         return False
     return all(
-        (room := ledger.rooms.get(share.node)) is not None
-        and share.gpus <= len(room.gpus)
-        and share.cores <= len(room.cores)
-        and share.memory_mib <= room.memory_mib
+        (free := ledger.free.get(share.node)) is not None
+        and share.gpus <= len(free.gpus)
+        and share.cores <= len(free.cores)
+        and share.memory_mib <= free.memory_mib
         for share in rest
     )
 
@@ -145,7 +144,7 @@ def _start(holder: _Holder, ledger: Ledger, estimator: Estimator) -> Chosen | No
     job, shares = holder.job, holder.promise.shares
     if holder.live is not None or ledger.shortfall(Configuration(job.id, shares, 1.0, ""), job.tenant) is not None:
         return None
-    nodes = [ledger.rooms[share.node].node for share in shares]
+    nodes = [ledger.free[share.node].node for share in shares]
     try:
         speed = estimator.throughput(job, nodes, holder.promise.gpus) if not job.is_cpu else None
     except InvalidJob:

@@ -12,17 +12,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.model import Chosen, Promised, StopOrder
+from scheduler.model import Chosen, Configuration, Job, Promised, Ranked, StopOrder
 from scheduler.replan.promises import Coming, can_keep, keep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from scheduler.model import Configuration, Job, Ranked
-    from scheduler.placement.answers import Answers
-    from scheduler.placement.gain import Worth
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.outcome import Trail
+    from scheduler.placement.outcome import DraftPlan
     from scheduler.placement.running import Participant
     from scheduler.placement.work import Work
 
@@ -30,38 +27,36 @@ TIDY_ROUNDS = 10
 """The most passes that look for needless changes. Each pass but the last undoes one or more, so that few are needed."""
 
 
-def tidy(solving: Work, answers: Answers, worth: Worth, trail: Trail) -> None:
+def tidy(solving: Work, draft: DraftPlan) -> None:
     """Undo needless changes that a gap or a time limit let through: a running job that was stopped or moved, although it could
     stay with as much throughput.
     """
     for _ in range(TIDY_ROUNDS):
-        if not [number for number in solving.participants if _stays_after_all(number, solving, answers, worth, trail)]:
+        if not [number for number in solving.participants if _stays_after_all(number, solving, draft)]:
             break
 
 
-def _stays_after_all(number: int, solving: Work, answers: Answers, worth: Worth, trail: Trail) -> bool:
-    each, chosen = solving.participants[number], answers.chosen.get(number)
+def _stays_after_all(number: int, solving: Work, draft: DraftPlan) -> bool:
+    each, chosen = solving.participants[number], draft.chosen.get(number)
     present, tenant = each.present, each.live.tenant
     if chosen is not None:
-        least = worth.least_of(number, (chosen.configuration, present))
-        staying = worth.gain.of(present.throughput / least)
+        least = draft.objective.least_of(number, (chosen.configuration, present))
+        staying = draft.objective.gain.of(present.throughput / least)
         if each.keeps(chosen.configuration) or staying < chosen.gain * each.factor_of(chosen.configuration):
             return False
         solving.ledger.release(chosen.placement.pieces, tenant, number)
     fits = solving.ledger.shortfall(present, tenant) is None
     if fits:
-        weight = worth.weight(number)
-        gain = worth.gain_of(present, trail.candidates.get(number, ()))
-        answers.chosen[number] = Chosen(present, solving.ledger.take(present, tenant), gain, weight, 1)
+        weight = draft.objective.weight(number)
+        gain = draft.objective.gain_of(present, draft.candidates.get(number, ()))
+        draft.chosen[number] = Chosen(present, solving.ledger.take(present, tenant), gain, weight, 1)
     elif chosen is not None:
         placement = solving.ledger.take(chosen.configuration, tenant)
-        answers.chosen[number] = replace(chosen, placement=placement)
+        draft.chosen[number] = replace(chosen, placement=placement)
     return fits
 
 
-def spare_owners(
-    solving: Work, answers: Answers, worth: Worth, trail: Trail, borrows: Callable[[Job, Configuration], bool]
-) -> None:
+def spare_owners(solving: Work, draft: DraftPlan, borrows: Callable[[Job, Configuration], bool]) -> None:
     """Undo stops of running jobs in their own array that were made for waiting jobs that would only borrow there.
 
     The stopped job would stand in the front at once and call the borrowers back: two restarts for nothing. (Ours. The factor
@@ -71,22 +66,20 @@ def spare_owners(
     for number, each in solving.participants.items():
         if solving.remaining_s <= 0:
             return
-        if number not in answers.chosen and not borrows(each.job, each.present):
-            _keep_at_home(number, solving, answers, worth, trail, waiting, borrows)
+        if number not in draft.chosen and not borrows(each.job, each.present):
+            _keep_at_home(number, solving, draft, waiting, borrows)
 
 
 def _keep_at_home(
     number: int,
     solving: Work,
-    answers: Answers,
-    worth: Worth,
-    trail: Trail,
+    draft: DraftPlan,
     waiting: Mapping[int, Job],
     borrows: Callable[[Job, Configuration], bool],
 ) -> None:
     """Give the job its present configuration or a smaller one on the same nodes: the one that costs the plan least."""
-    each, candidates, ledger = solving.participants[number], trail.candidates.get(number, ()), solving.ledger
-    lent = _find_lent(each, answers, waiting, borrows)
+    each, candidates, ledger = solving.participants[number], draft.candidates.get(number, ()), solving.ledger
+    lent = _find_lent(each, draft, waiting, borrows)
     ways = [
         (way, given_up)
         for way in (each.offered(candidates) if lent else ())
@@ -96,20 +89,20 @@ def _keep_at_home(
 
     def gained(one: int) -> tuple[float, int]:
         way, given_up = ways[one]
-        value = worth.weight(number) * worth.gain_of(way, candidates) * each.factor_of(way)
+        value = draft.objective.weight(number) * draft.objective.gain_of(way, candidates) * each.factor_of(way)
         return value - sum(lent[other].weight * lent[other].gain for other in given_up), -one
 
     if ways:
         way, given_up = ways[max(range(len(ways)), key=gained)]
         for other in given_up:
-            ledger.release(answers.chosen.pop(other).placement.pieces, waiting[other].tenant, other)
-        gain, weight = worth.gain_of(way, candidates), worth.weight(number)
-        answers.chosen[number] = Chosen(way, ledger.take(way, each.live.tenant), gain, weight, len(ways))
+            ledger.release(draft.chosen.pop(other).placement.pieces, waiting[other].tenant, other)
+        gain, weight = draft.objective.gain_of(way, candidates), draft.objective.weight(number)
+        draft.chosen[number] = Chosen(way, ledger.take(way, each.live.tenant), gain, weight, len(ways))
 
 
 def _find_lent(
     each: Participant,
-    answers: Answers,
+    draft: DraftPlan,
     waiting: Mapping[int, Job],
     borrows: Callable[[Job, Configuration], bool],
 ) -> dict[int, Chosen]:
@@ -117,7 +110,7 @@ def _find_lent(
     nodes = _nodes(each.present)
     return {
         other: chosen
-        for other, chosen in answers.chosen.items()
+        for other, chosen in draft.chosen.items()
         if other in waiting and nodes & _nodes(chosen.configuration) and borrows(waiting[other], chosen.configuration)
     }
 
@@ -137,23 +130,23 @@ def _give_up(
     return given_up
 
 
-def realise(work: Work, answers: Answers) -> None:
+def realise(work: Work, draft: DraftPlan) -> None:
     """Turn the solve's choice into stops, promises and starts, and take the starts from `work.ledger`."""
-    chosen = {number: answers.chosen.pop(number) for number in work.participants if number in answers.chosen}
+    chosen = {number: draft.chosen.pop(number) for number in work.participants if number in draft.chosen}
     preempts = work.parameters.preemption == "on"
     stopped = {
         number: each
         for number, each in work.participants.items()
         if (not each.keeps(chosen[number].configuration) if number in chosen else preempts)
     }
-    late = _start(work, answers)
+    late = _start(work, draft)
     configurations = {number: chosen[number].configuration if number in chosen else None for number in stopped}
     causes = {number: cause_of(each, configurations[number]) for number, each in stopped.items()}
     coming = Coming(each.live for each in stopped.values())
     for number, each in stopped.items():
         if (own := configurations[number]) is not None:
             keep(own.shares, each.live.tenant, work.ledger, coming)
-            answers.promises.append(Promised(number, own.shares, causes[number]))
+            draft.promises.append(Promised(number, own.shares, causes[number]))
     for_job: dict[int, int] = {}
     for ranked, picked in late:
         shares = picked.configuration.shares
@@ -165,22 +158,22 @@ def realise(work: Work, answers: Answers) -> None:
         ]
         if makers and can_keep(shares, ranked.job.tenant, work.ledger, coming):
             keep(shares, ranked.job.tenant, work.ledger, coming)
-            answers.promises.append(Promised(ranked.job.id, shares, causes[makers[0]]))
+            draft.promises.append(Promised(ranked.job.id, shares, causes[makers[0]]))
             for number in makers:
                 for_job.setdefault(number, ranked.job.id)
     for number, each in stopped.items():
         to_gpus = own.gpus if (own := configurations[number]) is not None else 0
-        answers.stops.append(StopOrder(number, causes[number], for_job.get(number), each.live.gpus, to_gpus))
+        draft.stops.append(StopOrder(number, causes[number], for_job.get(number), each.live.gpus, to_gpus))
 
 
-def _start(work: Work, answers: Answers) -> list[tuple[Ranked, Chosen]]:
+def _start(work: Work, draft: DraftPlan) -> list[tuple[Ranked, Chosen]]:
     """Start the chosen waiting jobs whose resources are really idle, in the queue's order. Returns the other chosen ones."""
     late: list[tuple[Ranked, Chosen]] = []
-    for ranked in (each for each in work.queue if each.job.id in answers.chosen):
-        picked = answers.chosen.pop(ranked.job.id)
+    for ranked in (each for each in work.queue if each.job.id in draft.chosen):
+        picked = draft.chosen.pop(ranked.job.id)
         if work.ledger.shortfall(picked.configuration, ranked.job.tenant) is None:
             placement = work.ledger.take(picked.configuration, ranked.job.tenant)
-            answers.chosen[ranked.job.id] = replace(picked, placement=placement)
+            draft.chosen[ranked.job.id] = replace(picked, placement=placement)
         else:
             late.append((ranked, picked))
     return late

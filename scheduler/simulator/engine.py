@@ -22,8 +22,7 @@ from scheduler.copies import replace
 from scheduler.intake.bays import TURN_S
 from scheduler.model import ArrayHistory, Clock, ClusterState, Plan, Promise, StopOrder
 from scheduler.parameters import Parameters
-from scheduler.planning.deciding import decide
-from scheduler.planning.plan import REPEATS, plan
+from scheduler.planning.plan import REPEATS, decide, plan
 from scheduler.simulator.live_input import LiveInput
 from scheduler.simulator.load import Attempt, Load, count_work
 from scheduler.simulator.observe import state_of
@@ -251,26 +250,26 @@ class Engine:
             if number in simulated.waiting:
                 simulated.loads[number].waits_from(now_s, eligible=number not in ineligible)
         self._ineligible = ineligible
-        for number, chosen in outcome.answers.chosen.items():
+        for number, chosen in outcome.draft.chosen.items():
             load = simulated.loads[number]
             open_age = load.age_s is None or load.age_guessed
             simulated.start(load, chosen.placement, decided.line.age(load.traced.job) if open_age else None, now_s)
         for order in decided.measuring.profiles.orders:
             number, end_s = simulated.profiles.start(order, simulated.loads[order.job], now_s)
             self._announce(end_s, Event.PROFILED, number, None)
-        for number in outcome.answers.invalid:
+        for number in outcome.draft.invalid:
             simulated.refuse(simulated.loads[number], now_s)
-        freed = [self._stop(order) for order in outcome.answers.stops]
-        for given in outcome.answers.promises:
+        freed = [self._stop(order) for order in outcome.draft.stops]
+        for given in outcome.draft.promises:
             simulated.promise(simulated.loads[given.job], Promise(given.shares, now_s, given.cause))
         idle = (
-            not simulated.running and not len(simulated.profiles) and not self._to_come and not outcome.answers.promises
+            not simulated.running and not len(simulated.profiles) and not self._to_come and not outcome.draft.promises
         )
-        if outcome.answers.chosen or not idle:
+        if outcome.draft.chosen or not idle:
             self._fruitless = 0
         elif round_begins:
             self._fruitless += 1
-        return any(freed) or (again and bool(outcome.answers.chosen))
+        return any(freed) or (again and bool(outcome.draft.chosen))
 
     def _stop(self, order: StopOrder) -> bool:
         """Order the stop. Returns whether it is done at once."""

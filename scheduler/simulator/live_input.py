@@ -18,7 +18,7 @@ from scheduler.intake.take_in import take_in
 from scheduler.intake.validation import check_job, is_plainly_sound
 from scheduler.model import ArrayHistory, ClusterState, Job, Ranked, Running
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.memory import NOTHING
+from scheduler.placement.work import NOTHING
 from scheduler.planning.inputs import gpus_by_type, known_ages, known_types, lined_up, sound_nodes
 from scheduler.simulator.observe import beside, job_now, running_in, running_of
 from scheduler.simulator.world.truth import SimulationError

@@ -93,8 +93,8 @@ def planning_record(
         gpus_allocated=simulated.cluster.gpus_held,
         cores_allocated=simulated.cluster.cores_held,
         fragments=sum(idle[name] for name in wanted_types(asked, idle)) if asked else 0,
-        placed=len(outcome.answers.chosen),
-        stopped=len(outcome.answers.stops),
+        placed=len(outcome.draft.chosen),
+        stopped=len(outcome.draft.stops),
         rate=simulated.rate,
         solve_s=solve_s,
         gap=outcome.solver.gap,
@@ -105,20 +105,18 @@ def planning_record(
 
 def _kept(simulated: SimulatedCluster, decided: Decided, ineligible: Collection[int]) -> int:
     """The fragments that reservations and promises keep, on nodes with enough GPUs for some waiting job."""
-    outcome, rooms = decided.outcome, decided.inputs.ledger.rooms
+    outcome, capacities = decided.outcome, decided.inputs.ledger.free
     reserved = {node for each in outcome.reservations for node in each.nodes}
-    given = [*(each.shares for each in outcome.promised.values()), *(each.shares for each in outcome.answers.promises)]
+    given = [*(each.shares for each in outcome.promised.values()), *(each.shares for each in outcome.draft.promises)]
     nodes = reserved | {share.node for shares in given for share in shares}
     holders = (
-        {each.job for each in outcome.reservations}
-        | outcome.promised.keys()
-        | {e.job for e in outcome.answers.promises}
+        {each.job for each in outcome.reservations} | outcome.promised.keys() | {e.job for e in outcome.draft.promises}
     )
     asked = _asked(simulated, decided, {*ineligible, *holders}) if nodes else ()
     found = 0
-    for room in (rooms[node] for node in nodes if node in rooms):
-        gpus = len(room.kept.gpus) + (len(room.gpus) if room.node.id in reserved else 0)
-        if any(least <= gpus and serves(types, room.node.gpu_type) for least, types in asked):
+    for free in (capacities[node] for node in nodes if node in capacities):
+        gpus = len(free.kept.gpus) + (len(free.gpus) if free.node.id in reserved else 0)
+        if any(least <= gpus and serves(types, free.node.gpu_type) for least, types in asked):
             found += gpus
     return found
 

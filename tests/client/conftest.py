@@ -64,7 +64,7 @@ def berth(world, transport):
 
 @pytest.fixture
 def cli(world, transport, monkeypatch, capsys):
-    """Call `berth` as lena, or another of the world's callers; returns code, out, err and, of -o json, what it says."""
+    """Call `berth` as lena, or another of the world's callers; returns code, out, err and the value that -o json prints."""
 
     def call(*arguments, code=0, caller=None):
         monkeypatch.setenv("BERTH_URL", URL)

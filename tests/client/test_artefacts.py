@@ -55,12 +55,12 @@ def test_all_are_fetched_into_their_folders(cli, number, tmp_path):
 
 
 def left_over(folder):
-    """What a download of BIG that broke off leaves in its folder."""
+    """The partial file that a broken download of BIG leaves."""
     return folder / f".{hashlib.sha256(BIG).hexdigest()[:32]}.part"
 
 
 def test_a_file_of_one_s_own_beside_it_stays(cli, number, tmp_path):
-    """`best.pt.part` was taken for what an earlier try had left."""
+    """`best.pt.part` was taken for the partial file of an earlier try."""
     (tmp_path / "best.pt.part").write_text("mine")
     cli("cp", f"{number}:model/best.pt", tmp_path)
     assert (tmp_path / "best.pt.part").read_text() == "mine"

@@ -5,12 +5,11 @@ import time
 
 import pytest
 
-from berth_client.duplex import Duplex
-from berth_client.websocket import BrokenError
+from berth_client.websocket import BrokenError, Duplex
 from tests.client.test_websocket import SMILE, Server, frame
 
 
-def heard(server, *, until_s=10):
+def receive(server, *, until_s=10):
     """All messages until the server closes, or the words of the break."""
     found, end = [], time.monotonic() + until_s
     talk = Duplex(server.url, headers={"Authorization": "Bearer x"}, tls=None)
@@ -42,7 +41,7 @@ def unmasked(data):
 def test_texts_and_bytes_in_one_frame_or_several_with_a_ping_between_them():
     said = frame(b"\xff\x00", kind=2) + frame(SMILE[:2], last=False) + frame(b"?", kind=9) + frame(SMILE[2:], kind=0)
     server = Server(said + frame(b"y" * 70_000, kind=2) + frame(b"", kind=10) + frame(b"\x03\xe8", kind=8))
-    found, why, talk = heard(server)
+    found, why, talk = receive(server)
     assert (found, why) == ([b"\xff\x00", SMILE.decode(), b"y" * 70_000], None)
     talk.close()
     server.thread.join(5)
@@ -65,7 +64,7 @@ def test_what_is_sent_arrives(size):
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, 10])
 def test_of_a_message_that_was_cut_nothing_comes(cut):
-    found, why, _ = heard(Server(frame(b"whole") + frame(b"y" * 300)[:cut]))
+    found, why, _ = receive(Server(frame(b"whole") + frame(b"y" * 300)[:cut]))
     assert (found, why) == (["whole"], "The connection ended.")
 
 
@@ -82,7 +81,7 @@ def test_of_a_message_that_was_cut_nothing_comes(cut):
     ],
 )
 def test_what_no_portal_sends_ends_it(wrong):
-    found, why, _ = heard(Server(wrong))
+    found, why, _ = receive(Server(wrong))
     assert found == []
     assert why.startswith("This is no ")
 

@@ -9,11 +9,10 @@ import pytest
 
 from berth_client.cli import run
 from berth_client.cli.options import FORMATS
-from berth_client.cli.parser import parser_make
 from portal.work.artefacts.models import Artefact
 from portal.work.jobs.models import LogChunk
 from tests.client.conftest import URL, secret_of
-from tests.client.test_anywhere import NAME, WALK
+from tests.client.test_anywhere import NAME, PARSERS, WALK
 from tests.portal import given
 
 pytestmark = [pytest.mark.impure, pytest.mark.django_db]
@@ -43,8 +42,7 @@ DEEPER = {
 
 def acts_of(verb):
     """The words of each act of a verb, with each form of its answer."""
-    verbs = next(each for each in parser_make("berth")._actions if each.dest == "verb").choices
-    for action in verbs[verb]._actions:
+    for action in PARSERS[verb]._actions:
         if isinstance(action, argparse._SubParsersAction):
             acts = {parser.prog.rpartition(" ")[2] for parser in action.choices.values()}
         elif action.dest == "act_on":
@@ -52,7 +50,7 @@ def acts_of(verb):
         else:
             continue
         return [[verb, act, *DEEPER.get(f"{verb} {act}", [])] for act in sorted(acts)]
-    takes_form = any(action.dest == "output" for action in verbs[verb]._actions)
+    takes_form = any(action.dest == "output" for action in PARSERS[verb]._actions)
     return [
         [*WALK[verb][:1], *(("-o", form) if form else ()), *bare(WALK[verb][1:])]
         for form in (FORMATS if takes_form else ("",))
@@ -121,4 +119,4 @@ def test_each_act_ends_in_a_sentence(filled, monkeypatch, made):
         said = err.buffer.getvalue().decode(err.encoding)
         assert code in {0, 1, 2, 141}, (words, said)
         assert "Traceback" not in said
-        assert made is not full or code, f"{words}: what it said was lost without a word"
+        assert made is not full or code, f"{words}: its output was lost without a word"

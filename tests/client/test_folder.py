@@ -1,4 +1,4 @@
-"""A folder as a job's files: what comes along, what stays behind, and what is too much."""
+"""A folder as a job's files: which come along, which stay behind, and how many are too many."""
 
 import base64
 import os
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from berth_client import ClientError
-from berth_client.folder import folder_paths
+from berth_client.cli.files import folder_paths
 from portal.work.jobs.models import Job
 from portal.work.uploads.store import pieces
 from tests.portal.odd_texts import TEXTS
@@ -174,8 +174,8 @@ def test_a_name_in_another_spelling_of_the_same_characters_is_ignored(tmp_path):
         ("'a b.txt'", "as it is"),
         ("{.env,a.bin}", "a line for each"),
         ("[^a]env", "[!"),
-        (".env\u00a0", "cannot be told"),
-        ("\u3000.env", "cannot be told"),
+        (".env\u00a0", "looks like a space"),
+        ("\u3000.env", "looks like a space"),
     ],
 )
 def test_a_pattern_that_would_keep_nothing_back_is_refused_with_its_remedy(folder, pattern, says):
@@ -196,4 +196,4 @@ def test_a_list_in_a_folder_below_is_not_passed_over(folder):
     with pytest.raises(ClientError, match=r"lib/\.berthignore.*is not read"):
         folder_paths(folder)
     (folder / ".berthignore").write_text("lib/\n")
-    assert "lib/a.py" not in folder_paths(folder), "what is left out altogether needs no list"
+    assert "lib/a.py" not in folder_paths(folder), "a list is not needed inside a folder that stays behind"

@@ -7,7 +7,7 @@ import sys
 import pytest
 from django.utils import timezone
 
-from berth_client import AwayError, Berth, following, jobs, rest
+from berth_client import AwayError, Berth, jobs, rest
 from berth_client.cli import logs, main
 from portal.people.tenants.services import token_create
 from portal.work.jobs.models import Job, LogChunk
@@ -21,7 +21,7 @@ MOST = 100
 
 
 class Happening(InProcess):
-    """What happens to the job comes from a list, one step before each request `at` its log; `cuts` are answers that are lost."""
+    """Events of the job come from a list, one step before each request `at` its log; `cuts` are answers that are lost."""
 
     def __init__(self, steps, cuts=(), at="/logs"):
         super().__init__()
@@ -41,11 +41,11 @@ class Happening(InProcess):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    for module in (following, jobs, rest):
+    for module in (jobs, rest):
         for name in ("POLL_S", "RETRY_S"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, 0.01)
-    monkeypatch.setattr(following, "FOLLOW_S", 1)
+    monkeypatch.setattr(jobs, "FOLLOW_S", 1)
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ PIECES = [
 def test_what_has_not_ended_is_drawn_on_a_terminal_and_kept_out_of_a_file(monkeypatch, kind):
     monkeypatch.setattr("sys.stdout", kind())
     monkeypatch.setenv("COLUMNS", "40")
-    logs.printed(PIECES)
+    logs.print_pieces(PIECES)
     anew, shown = logs.ANEW, sys.stdout.getvalue()
     if kind is Terminal:
         prompt = f"Name? {chr(0x8BAD) * 16}"

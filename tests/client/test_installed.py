@@ -1,4 +1,4 @@
-"""The package by itself: installed alone, without a clone around it, it does its work; the shell completes with live values."""
+"""The package installed without a clone around it does its work; the shell completes with live values."""
 
 import os
 import shutil
@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from berth_client import __version__
+from berth_client.cli import parser_make
 from berth_client.cli.completion import completers_set
-from berth_client.cli.parser import parser_make
 from portal.foundation.layout import SOURCE
 from tests.client.conftest import URL, secret_of
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.impure  # pip and the installed command are processes
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """The folder that `pip install` of the package alone fills; nothing is fetched."""
+    """The folder that `pip install` of this one package fills; nothing is fetched."""
     source, target = tmp_path_factory.mktemp("source") / "client", tmp_path_factory.mktemp("target")
     shutil.copytree(SOURCE / "client", source, ignore=shutil.ignore_patterns("__pycache__"))
     flags = (
@@ -30,7 +30,7 @@ def installed(tmp_path_factory):
 
 def test_it_is_typed_and_brings_its_command(installed):
     names = {path.relative_to(installed).as_posix() for path in installed.rglob("*") if path.is_file()}
-    assert {"bin/berth", "berth_client/py.typed", "berth_client/cli/lab/verbs.py"} <= names
+    assert {"bin/berth", "berth_client/py.typed", "berth_client/cli/lab.py"} <= names
     own = {path.relative_to(SOURCE / "client").as_posix() for path in (SOURCE / "client/berth_client").rglob("*.py")}
     assert own <= names
 
@@ -84,7 +84,7 @@ def test_it_completes_with_live_values(world, transport, monkeypatch, line, foun
     for name in ("one", "two"):
         world.owner.submit(name=name)
     world.outsider.submit(name="foreign")
-    parser = parser_make("berth")
+    parser = parser_make()
     completers_set(parser)
     finder = CompletionFinder(parser, always_complete_options=False)
     words = line.split(" ")
@@ -95,7 +95,7 @@ def test_it_completes_with_live_values(world, transport, monkeypatch, line, foun
 def test_completion_is_silent_where_there_is_no_portal():
     from argcomplete.finders import CompletionFinder
 
-    parser = parser_make("berth")
+    parser = parser_make()
     completers_set(parser)
     assert (
         CompletionFinder(parser, always_complete_options=False)._get_completions(["berth", "show"], "4", "", None) == []

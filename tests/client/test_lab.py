@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from berth_client.cli.parser import parser_make
+from berth_client.cli import parser_make
 from portal.foundation.layout import SOURCE
 from portal.pages.laboratory.checking import SimulationOrder
 from portal.pages.laboratory.models import LabTrace, Simulation
@@ -202,6 +202,6 @@ def test_a_list_has_so_many_rows_at_most(berth, lena):
 )
 def test_a_bad_number_is_refused_with_its_option(capsys, arguments, complaint):
     with pytest.raises(SystemExit) as ended:
-        parser_make("berth").parse_args(["lab", *arguments])
+        parser_make().parse_args(["lab", *arguments])
     assert ended.value.code == 2
     assert complaint in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Which portal is asked, with which token, and what `login` writes down."""
+"""Which portal is asked, with which token, and the file that `login` writes."""
 
 import io
 import stat
@@ -13,7 +13,7 @@ from tests.client.conftest import URL, secret_of
 
 @pytest.fixture
 def typed(monkeypatch):
-    """What comes from standard input."""
+    """Set the text of standard input."""
     return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 

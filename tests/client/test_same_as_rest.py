@@ -111,17 +111,18 @@ def test_what_the_portal_answers_has_the_types_that_the_shapes_say(berth, world)
         (berth.jobs_show(attempt.job.number), shapes.JobDetail),
         (berth.jobs_show(ended.job.number), shapes.JobDetail),
         (berth.jobs_show(waits), shapes.JobDetail),
-        (list(berth.jobs_each()), list[shapes.Job]),
+        (list(berth.each(berth.jobs_list)), list[shapes.Job]),
         (berth.jobs_description(attempt.job.number), fields.JobDescription),
         (berth.jobs_logs(attempt.job.number), shapes.LogPiece),
         (berth.jobs_artefacts(attempt.job.number), shapes.ArtefactPage),
+        (list(berth.each(berth.jobs_artefacts, attempt.job.number)), list[shapes.Artefact]),
         (berth.jobs_explain(waits), shapes.Explanation),
         (berth.jobs_plan({"command": "true"}), shapes.Plan),
         (berth.jobs_import("#!/bin/sh\n#SBATCH -n 1 -p x\n"), shapes.Imported),
         (berth.nodes_show("n9"), shapes.NodeDetail),
         (berth.me(), shapes.Me),
         (berth.usage_show(tenant), shapes.Usage),
-        (list(berth.members_each(tenant)), list[shapes.Member]),
+        (list(berth.each(berth.members_list, tenant)), list[shapes.Member]),
     ):
         wrong = unlike(found, shape, str(shape))
         left_out = "is none of its fields" if shape is shapes.Explanation else "?"

@@ -1,7 +1,9 @@
-"""A script of an old cluster (story 11): the portal reads it, the command line comes first, refusals stop it, all is told."""
+"""A script of an old cluster (story 11): the portal reads it, the command line comes first, refusals stop it, and each is printed."""
 
 import base64
 import io
+import time
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -37,7 +39,7 @@ def test_a_refused_directive_stops_it(cli, script):
     path = script(SCRIPT.replace("true", "#SBATCH --hold\ntrue"))
     refused = cli("submit", path, code=2).err
     assert "line 6: #SBATCH --hold: refused: A submission cannot be held" in refused
-    assert "cannot be had here (line 6); nothing was submitted" in refused
+    assert "this Berth does not have (line 6); nothing was submitted" in refused
     assert not Job.objects.exists()
     cli("submit", path, "--without-refused")
     assert Job.objects.get().name == "train"
@@ -50,6 +52,26 @@ def test_print_submits_nothing_and_tells_every_line(cli, script):
     again = cli("submit", script(done.out, "again.yaml"), "-o", "json")
     assert again.json["gpus"] == [2]
     assert Job.objects.count() == 1
+
+
+def test_begin_is_start_after_in_a_script_and_on_the_command_line(cli, script, monkeypatch):
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    path = script(SCRIPT.replace("true", "#SBATCH --begin=2099-12-01T08:00\ntrue"))
+    assert "looser: It does not start before 2099-12-01 08:00:00 UTC." in cli("submit", path).err
+    made = cli("submit", path, "--begin=2099-12-01T08:00", "-o", "json")
+    assert made.json["start_after"] == "2099-12-01T07:00:00Z"
+    before = datetime.now(UTC)
+    for text in ("now+2hours", "now+7200"):
+        at = datetime.fromisoformat(cli("submit", "--begin", text, "-o", "json", "--", "true").json["start_after"])
+        assert timedelta(hours=2) <= at - before < timedelta(hours=2, minutes=5)
+    for text in ("0:00", "23:59"):
+        made = cli("submit", "--begin", text, "-o", "json", "--", "true").json
+        assert timedelta(0) < datetime.fromisoformat(made["start_after"]) - before <= timedelta(days=1, minutes=5)
+    refused = cli("submit", "--begin=teatime", "--", "true", code=2).err
+    assert "--start-after/--begin: 'teatime' is no time; write 2026-12-01T08:00, 16:00 or now+2h" in refused
+    monkeypatch.undo()
+    time.tzset()
 
 
 def test_from_standard_input_and_planned(cli, monkeypatch):

@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from berth_client.cli.output import sentence, when
-from berth_client.cli.tables import table
+from berth_client.cli.output import sentence, table, when
 
 
 def test_numbers_stand_to_the_right_and_what_is_not_known_is_a_dash():
@@ -56,6 +55,6 @@ def test_one_long_name_pushes_no_other_line_apart():
 
 
 def test_columns_count_what_a_terminal_shows():
-    """Of wide letters each takes two columns; one that combines with the letter before it takes none."""
+    """A wide letter takes two columns; one that combines with the letter before it takes none."""
     lines = table(("name", "state"), [("训练", "A"), ("e\u0301t\u00e9", "B"), ("four", "C")]).splitlines()
     assert lines == ["name  state", "训练  A", "e\u0301t\u00e9   B", "four  C"]

@@ -1,4 +1,4 @@
-"""Each verb against the REST API: what it does, what it prints in each form, and how it ends."""
+"""Each verb against the REST API: its effect, its output in each form, and its exit code."""
 
 import json
 import re
@@ -6,9 +6,9 @@ import re
 import pytest
 import yaml
 
+from berth_client.cli import parser_make
 from berth_client.cli.job_words import QUEUES, place_words
 from berth_client.cli.jobs import RETRIED
-from berth_client.cli.parser import parser_make
 from portal.cluster.models import GpuType, Node
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs import states
@@ -149,7 +149,7 @@ def test_show_and_explain_in_words(cli, world):
     told = cli("explain", waiting["number"]).out
     assert "reason" in told
     assert cli("explain", waiting["number"], "-o", "json").json["sentence"] == told.splitlines()[0]
-    assert "What would start it:\n" in cli("explain", waiting["number"], "--what-if").out
+    assert "These changes would start it:\n" in cli("explain", waiting["number"], "--what-if").out
 
 
 def test_plan_says_by_its_code_whether_it_would_start(cli, world):
@@ -238,7 +238,7 @@ def test_help_says_what_edit_and_retry_take(capsys):
 
 def _help(verb, capsys):
     with pytest.raises(SystemExit):
-        parser_make("berth").parse_args([verb, "--help"])
+        parser_make().parse_args([verb, "--help"])
     return " ".join(capsys.readouterr().out.split())
 
 
@@ -258,9 +258,9 @@ def test_watch_prints_it_again_and_lives_through_a_portal_that_is_away(cli, worl
 
     world.owner.submit(name="one")
     asked = []
-    original = Berth.some
+    original = Berth.pages
 
-    def some(self, *arguments, **more):
+    def pages(self, *arguments, **more):
         asked.append(1)
         if len(asked) == 2:
             raise AwayError("it is away.")
@@ -271,7 +271,7 @@ def test_watch_prints_it_again_and_lives_through_a_portal_that_is_away(cli, worl
         if len(asked) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Berth, "some", some)
+    monkeypatch.setattr(Berth, "pages", pages)
     monkeypatch.setattr("berth_client.cli.output.time.sleep", sleep)
     printed = []
     monkeypatch.setattr("sys.stdout.write", printed.append)

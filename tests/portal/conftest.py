@@ -1,4 +1,4 @@
-"""What the portal's tests share: a broker, and given situations."""
+"""Fixtures of the portal's tests: a broker, and given situations."""
 
 import pytest
 import redis

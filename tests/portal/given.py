@@ -1,4 +1,4 @@
-"""Situations for the portal's tests, made through the same services that the product uses, and what must always hold."""
+"""Situations for the portal's tests, made through the same services that the product uses, and rules that always hold."""
 
 import threading
 import time
@@ -112,7 +112,7 @@ class Cluster:
         return attempt
 
     def end(self, attempt, *, reason="exit", exit_code=None, signal=None, rank=0, **more):
-        """Tell an end as a real part does: of what nobody saw neither exit code nor signal, of all else one of both."""
+        """Tell an end as a real part does: an end that nobody saw has neither exit code nor signal, any other has one of them."""
         told = real_end(reason, exit_code=exit_code, signal=signal)
         return self.report(attempt, "ended", rank=rank, **told | more)
 
@@ -171,7 +171,7 @@ def shareable(compute=0.25, memory_mib=4096, **more):
 
 
 def free_part(node, *, gpus=1, cores=1, memory_mib=0):
-    """What is free on a node now, as a planning would choose it; what is not there is named all the same."""
+    """The free GPUs of a node, as a planning would choose them; missing ones are named all the same."""
     live = Allocation.objects.filter(node=node, released_at=None)
     used = {core for ids in live.values_list("core_ids", flat=True) for core in ids}
     held = set(
@@ -249,7 +249,7 @@ def empty():
 
 @contextmanager
 def statements(count):
-    """Exactly so many SQL statements are sent meanwhile."""
+    """Exactly this number of SQL statements is sent meanwhile."""
     with CaptureQueriesContext(connection) as queries:
         yield
     assert len(queries) == count, [each["sql"][:200] for each in queries]

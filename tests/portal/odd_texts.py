@@ -1,4 +1,4 @@
-"""Texts with characters that no page, no answer, no terminal or no database takes, and what must be true of all that shows them."""
+"""Texts with characters that no page, no answer, no terminal or no database takes, and rules for all that shows them."""
 
 import json
 

@@ -116,9 +116,9 @@ class Orders(NamedTuple):
 
     @staticmethod
     def of(decided):
-        answers, measuring = decided.outcome.answers, decided.measuring
-        placements = [each.placement for each in answers.chosen.values()]
-        return Orders(placements, measuring.profiles.orders, measuring.probes, answers.stops, answers.promises)
+        draft, measuring = decided.outcome.draft, decided.measuring
+        placements = [each.placement for each in draft.chosen.values()]
+        return Orders(placements, measuring.profiles.orders, measuring.probes, draft.stops, draft.promises)
 
 
 def check_orders(made: Plan | Orders, state: ClusterState) -> None:

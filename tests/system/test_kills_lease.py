@@ -97,7 +97,7 @@ def test_without_the_shims_lease_this_test_would_fail(berth_once, tmp_path):
     """The server, the database and the agents are whole; still the job runs twice, and the ledger tells."""
     copy = mutated_copy(
         tmp_path / "source",
-        file="workers/controls/lease.py",
+        file="workers/controls/partfiles.py",
         old='    if not launch["leased"]:\n        return False\n',
         new="    return False\n",
     )

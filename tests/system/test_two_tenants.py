@@ -23,7 +23,7 @@ from tests.smalldisk import small_disk
 from tests.system.helpers import intruder
 from tests.workers.conftest import AgentRunner, wait_until
 from tests.workers.small_portal import SmallPortal
-from workers.agent.trying import limits_tried
+from workers.agent.trying import try_limits
 from workers.controls.cgroups import PREFIX, group_find, part_name
 from workers.parts.accounts import BASE
 from workers.system.trees import tree_remove
@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED LOUDLY: accounts for tenants need root"),
     pytest.mark.slow,
 ]
-LIMITS = {wall["name"]: wall["by"] for wall in limits_tried()}
+LIMITS = {wall["name"]: wall["by"] for wall in try_limits()}
 SCRIPT = {"intruder.py": base64.b64encode(inspect.getsource(intruder).encode()).decode()}
 ACME, EVIL = 100_000 + os.getpid(), 5_000_000 + os.getpid()
 """Nobody else on this machine runs jobs of these, nor has their accounts."""

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from tests.messages import unlike
 from tests.real_messages import HELLO, WANTED
 from tests.workers.specs import spec_make
-from workers.protocol import inventory, wire, wire_artefacts, wire_logs
+from workers.protocol import inventory, wire
 
 JOIN_TOKEN = "join-1"
 NODE_TOKEN = "node-1"
@@ -25,8 +25,8 @@ SAID = {
     "report": wire.ReportBody,
     "records": wire.RecordsBody,
     "telemetry": wire.Telemetry,
-    "logs/together": wire_logs.LogsBody,
-    "artefacts": wire_artefacts.ArtefactsRequest,
+    "logs/together": wire.LogsBody,
+    "artefacts": wire.ArtefactsRequest,
 }
 """What an agent says at each door."""
 ANSWERED = {
@@ -35,8 +35,8 @@ ANSWERED = {
     "sync": wire.Sync,
     "report": wire.ReportAnswer,
     "records": wire.RecordsAnswer,
-    "logs/together": wire_logs.LogsAnswer,
-    "artefacts": wire_artefacts.ArtefactsAnswer,
+    "logs/together": wire.LogsAnswer,
+    "artefacts": wire.ArtefactsAnswer,
 }
 """What a portal answers there."""
 

@@ -29,7 +29,7 @@ REQUEST = """
 import asyncio, sys
 from workers import nursery
 from workers.portal_client import Portal, PortalAwayError
-from workers.agent.trust import trust_for
+from workers.agent.enrol import trust_for
 nursery.load()
 loaded = set(sys.modules)
 async def hello():

@@ -8,38 +8,43 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from workers.agent.checkscript import CheckScript
+from workers.agent.checks import CheckScript, NodeDisk
 from workers.agent.contact import Contact
-from workers.agent.disk import NodeDisk
 from workers.agent.health import NodeHealth
-from workers.agent.inventory import virtual_pace
-from workers.agent.toolmaking import tools_make
+from workers.agent.inventory import Software, virtual_pace
 from workers.engines.process import ProcessEngine
 from workers.environments.programs import PROGRAMS
 from workers.environments.tidying import Tidying
+from workers.networks.networks import Networks
+from workers.parts.artefacts import Artefacts
+from workers.parts.contents import Contents
 from workers.parts.journal import Journal
 from workers.parts.parts import Parts
 from workers.parts.ports import Ports
 from workers.parts.problems import Problems
+from workers.parts.records import Records
+from workers.parts.reporting import Reporter
+from workers.parts.shipping import Shipper
 from workers.parts.terminals import Terminals
+from workers.parts.tools import Tools
 from workers.parts.workspace import Workplace
 from workers.system import log
-from workers.system.filework import SlowFilesError
-from workers.system.modes import entries, put_right
+from workers.system.files import entries, fix_modes
+from workers.system.filework import FileWork, SlowFilesError
 from workers.system.procs import boottime
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from workers.agent.isolation import Means
     from workers.agent.measuring import Measuring
     from workers.agent.settings import AgentSettings
-    from workers.agent.software import Software
     from workers.parts.channel import Channel
     from workers.portal_client import Portal
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import Hello
-    from workers.system.filework import FileWork
 
 _SYNC_WAIT_S = 25.0
 """How long one request for work waits at the portal."""
@@ -70,17 +75,7 @@ class Agent:
         self._engine = ProcessEngine()
         self._hear_of_trouble()
         self._health, self._script = self._health_make()
-        boot = inventory["boot_id"]
-        tools = tools_make(
-            settings,
-            portal=portal,
-            journal=self._journal,
-            engine=self._engine,
-            files=files,
-            problems=self._problems,
-            boot_id=boot,
-            means=means,
-        )
+        tools = self._tools_make()
         channel.attend(self._journal, Terminals(self._engine, files), Ports(self._engine, files))
         self._channel = channel
         self._reporter, self._shipper, self._records = tools.reporter, tools.shipper, tools.records
@@ -98,6 +93,36 @@ class Agent:
             software.offer.root, software.offer.limits, files=files, in_use=self._journal.environments
         )
         self._contact = self._contact_make()
+
+    def _tools_make(self) -> Tools:
+        """Make the objects that bring parts to the state that the portal wants."""
+        settings, files, problems, boot_id = self._settings, self._files, self._problems, self._inventory["boot_id"]
+        both: dict[str, Any] = {"portal": self._portal, "journal": self._journal}
+        return Tools(
+            **both,
+            engine=self._engine,
+            reporter=Reporter(**both, engine=self._engine, problems=problems, boot_id=boot_id),
+            shipper=Shipper(**both, engine=self._engine, files=files, problems=problems),
+            records=Records(**both, files=files, boot_id=boot_id),
+            artefacts=Artefacts(
+                **both,
+                files=files,
+                problems=problems,
+                boot_id=boot_id,
+                period_s=settings.artefacts_period_s,
+                bytes_s=settings.artefacts_rate * 2**20,
+            ),
+            files=files,
+            problems=problems,
+            networks=Networks(self._journal.root, self._means.site, members=self._means.members),
+            contents=Contents(
+                settings.dir / "contents",
+                portal=self._portal,
+                files=files,
+                limit_gib=settings.uploads_gib,
+                spare_mib=settings.disk_low_mib,
+            ),
+        )
 
     def _hear_of_trouble(self) -> None:
         """Let files, measuring and engine note what goes wrong with them among the node's problems."""
@@ -117,7 +142,7 @@ class Agent:
         measuring, settings = self._measuring, self._settings
         driver, is_virtual = measuring.driver_trouble, self._inventory["virtual"]
         health = NodeHealth(beat=measuring.beat, driver_trouble=driver, is_virtual=is_virtual)
-        measuring.on_taken = lambda taken: health.look(taken, measuring.outside)
+        measuring.on_readings = lambda readings: health.check_readings(readings, measuring.outside)
         self._portal.on_skew = health.skew
         if settings.health_check is None:
             return health, None
@@ -152,11 +177,11 @@ class Agent:
             for step in (self._sync, self._report):
                 group.create_task(self._contact.for_ever(step))
             for what, step in {
-                "logs": self._logs,
-                "records": self._send_records,
-                "artefacts": self._send_artefacts,
-                "disk": self._look_at_disk,
-                "modes of files": self._look_at_modes,
+                "logs": lambda: self._send(self._shipper.ship_all, self._settings.log_period_s),
+                "records": lambda: self._send(self._records.send_all, self._report_period_s()),
+                "artefacts": lambda: self._send(self._artefacts.send_all, self._settings.artefacts_period_s),
+                "disk": self._check_disk,
+                "modes of files": self._check_modes,
                 "tidying": self._tidy,
                 "health check": self._check_script,
                 "measuring": lambda: self._measuring.sample(self._journal, self._engine),
@@ -173,9 +198,9 @@ class Agent:
         offer = self._software.offer
         self._inventory["software"] = offer.to_wire()
         hello = await self._portal.hello(self._inventory)
-        self._hello, self._software.told = hello, self._inventory["software"]
+        self._hello, self._software.sent = hello, self._inventory["software"]
         means = self._means.with_software(offer)
-        self._measuring.known = hello.get("measures")
+        self._measuring.known = hello["measures"]
         self._shipper.together_bytes = hello.get("logs_together_bytes", 0)
         self._measuring.heartbeat(hello["sample_period_s"])
         self._parts.place = Workplace(
@@ -207,16 +232,16 @@ class Agent:
             self._measuring.heartbeat(answer["heartbeat_s"])
         if answer.get("environments", self._software.wanted) != self._software.wanted:
             self._software.wanted = answer["environments"]
-            await self._look_at_software()
+            await self._refresh_software()
         if answer.get("channel"):
-            self._channel.wanted()
+            self._channel.open()
         again = self._parts.apply(answer["attempts"], asked_at=asked_at)
         self._revision = -1 if again else answer["revision"]
 
-    async def _look_at_software(self) -> None:
+    async def _refresh_software(self) -> None:
         """Report environments that came or went since the last report; one on a dead mount changes nothing."""
         with contextlib.suppress(SlowFilesError):  # it is among the node's problems
-            if await self._files.run("named environments", self._software.look):
+            if await self._files.run("named environments", self._software.refresh):
                 await self._say_hello()
 
     def _report_period_s(self) -> float:
@@ -226,39 +251,32 @@ class Agent:
         await self._reporter.exchange()
         await self._reporter.wait(self._report_period_s())
 
-    async def _logs(self) -> None:
-        if not await self._shipper.ship_all():
-            await asyncio.sleep(self._settings.log_period_s)
-
-    async def _send_records(self) -> None:
-        if not await self._records.send_all():
-            await asyncio.sleep(self._report_period_s())
-
-    async def _send_artefacts(self) -> None:
-        if not await self._artefacts.send_all():
-            await asyncio.sleep(self._settings.artefacts_period_s)
+    async def _send(self, send: Callable[[], Awaitable[bool]], period_s: float) -> None:
+        """Send once; where nothing more waits, pause until the next turn."""
+        if not await send():
+            await asyncio.sleep(period_s)
 
     async def _telemetry(self) -> None:
         await self._measuring.send(self._portal, boot_id=self._inventory["boot_id"])
         await asyncio.sleep(self._report_period_s())
 
-    async def _look_at_modes(self) -> None:
+    async def _check_modes(self) -> None:
         await self._files.run("modes", self._open_again)
         await asyncio.sleep(1.0)
 
     def _open_again(self) -> None:
         """Make the agent's own files accessible again where somebody changed their modes. Any thread may call it."""
         live = [self._journal.directory(part) for part in list(self._journal.parts.values()) if part.phase != "closed"]
-        closed = put_right(entries(self._settings.dir, self._journal.root, self._settings.dir / "jobs", *live))
+        closed = fix_modes(entries(self._settings.dir, self._journal.root, self._settings.dir / "jobs", *live))
         if closed:
             names = ", ".join(str(path) for path in closed[:3])
             self._problems.note(
                 "modes", f"The modes of {names} kept the agent itself out (chmod). It has set them right."
             )
 
-    async def _look_at_disk(self) -> None:
+    async def _check_disk(self) -> None:
         was_low = self._disk.low
-        self._reporter.disk = await asyncio.to_thread(self._disk.look)
+        self._reporter.disk = await asyncio.to_thread(self._disk.read_room)
         if self._disk.low != was_low:
             said = log.warning if self._disk.low else log.info
             figures = dict(self._reporter.disk or {})
@@ -286,5 +304,5 @@ class Agent:
     async def _tidy(self) -> None:
         await self._parts.tidy(keep_ended_s=self._settings.keep_ended_s)
         await self._environments.tidy(room=not self._disk.low)
-        await self._look_at_software()
+        await self._refresh_software()
         await asyncio.sleep(60.0)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from workers.protocol.wire import Finding, Health, OutsideUse
-    from workers.telemetry.beat import Beat, Taken
+    from workers.telemetry.beat import Beat, Readings
     from workers.telemetry.sampler import GpuTrouble
 
 Level = Literal["warn", "drain", "fail"]
@@ -81,20 +81,20 @@ class NodeHealth:
             log.info("health: well again", subject=subject, check=check)
             self.on_change()
 
-    def look(self, taken: Taken, outside: Iterable[OutsideUse]) -> None:
-        """Take what one second of measuring has shown."""
+    def check_readings(self, readings: Readings, outside: Iterable[OutsideUse]) -> None:
+        """Note the findings of one second's readings."""
         now = self._now()
         for key, until in list(self._until.items()):
             if now >= until:
                 self.clear(*key)
-        for trouble in taken.troubles:
+        for trouble in readings.troubles:
             self._trouble(trouble)
-        if taken.look is not None:
-            self._over(taken.look.troubles)
+        if readings.details is not None:
+            self._over(readings.details.troubles)
             self._see_strangers(list(outside))
         if not self._is_virtual:
-            self._look_at_driver()
-            self._look_at_memory(now)
+            self._check_driver()
+            self._check_memory(now)
 
     def _trouble(self, trouble: GpuTrouble) -> None:
         subject = f"gpu:{trouble.index}"
@@ -115,14 +115,14 @@ class NodeHealth:
                 self.note(subject, "temperature", "drain", trouble.detail, remedy, kept_s=COOL_S)
 
     def _over(self, troubles: Iterable[GpuTrouble]) -> None:
-        """Forget the findings that the last look did not repeat, except those kept for a fixed time."""
+        """Forget the findings that the last details did not repeat, except those kept for a fixed time."""
         still = {(f"gpu:{each.index}", each.check) for each in troubles}
         for subject, check in list(self._found):
             if check in {"nvml", "ecc"} and (subject, check) not in still:
                 self.clear(subject, check)
         self._hot = {index: count for index, count in self._hot.items() if (f"gpu:{index}", "temperature") in still}
 
-    def _look_at_driver(self) -> None:
+    def _check_driver(self) -> None:
         silent_s = time.monotonic() - self._beat.answered_at
         if silent_s > max(DEAF_S, 3 * self._beat.period_s):
             detail = f"The GPUs' driver has not answered for over {DEAF_S:.0f} s."
@@ -130,7 +130,7 @@ class NodeHealth:
         else:
             self.clear("node", "driver-hangs")
 
-    def _look_at_memory(self, now: float) -> None:
+    def _check_memory(self, now: float) -> None:
         memory = psutil.virtual_memory()
         if memory.available >= max(SHORT_SHARE * memory.total, SHORT_MIB * 2**20):
             self._short_since = None

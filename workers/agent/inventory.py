@@ -1,4 +1,4 @@
-"""The node's resources: the machine's own cores, memory and GPUs, or those that a virtual node declares."""
+"""The node's resources: the machine's own cores, memory, GPUs and software, or those that a virtual node declares."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 from workers import VERSION
 from workers.agent.settings import AgentSettings, SettingError
+from workers.environments.offer import Limits, Offer, OfferError, offer_find, offer_with
+from workers.system import log
 from workers.system.interfaces import address_of
 from workers.system.procs import boot_id
 
@@ -198,3 +200,42 @@ def _speed(name: str) -> int | None:
     except (OSError, ValueError):  # the loopback and most virtual interfaces have none
         return None
     return speed if speed > 0 else None
+
+
+def software_find(settings: AgentSettings) -> Offer:
+    """Return this machine's offer to jobs. Raises SettingError for a wrong setting; absent software is logged."""
+    limits = Limits(
+        build_s=settings.environments_build_s,
+        one_gib=settings.environments_one_gib,
+        all_gib=settings.environments_all_gib,
+        keep_days=settings.environments_keep_days,
+    )
+    try:
+        offer = offer_find(
+            settings.dir / "environments",
+            named=settings.environments,
+            python=settings.environments_python,
+            index=settings.environments_index,
+            wheels=settings.environments_wheels,
+            limits=limits,
+        )
+    except OfferError as error:
+        raise SettingError(str(error)) from error
+    for what, why in offer.missing.items():
+        (log.info if what == "image" else log.warning)("software not offered", what=what, why=why)
+    return offer
+
+
+class Software:
+    """The machine's offer, with the environments that operators name for all nodes. `sent`: the offer that the portal has."""
+
+    def __init__(self, own: Offer, *, closed: tuple[Path, ...] = ()) -> None:
+        self._own, self._closed = own, closed
+        self.wanted: Mapping[str, str] = {}
+        self.offer = own
+        self.sent: Mapping[str, object] | None = None
+
+    def refresh(self) -> bool:
+        """Look again for the wanted environments; true: the portal has an older offer. Reads the disk."""
+        self.offer = offer_with(self._own, self.wanted, closed=self._closed)
+        return self.offer.to_wire() != self.sent

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from workers import environments, instrument
-from workers.agent.trying import Trial, limits_tried, try_apart, try_walls
+from workers.agent.trying import Trial, try_apart, try_limits, try_walls
 from workers.environments.programs import PROGRAMS
-from workers.system.devices import devices_find
+from workers.protocol.inventory import Isolation, Wall, wall
+from workers.system.gpus import Devices, devices_find
 from workers.system.landlock import LEAST_VERSION, SIGNAL_VERSION, Walls, landlock_version
 from workers.system.view import View
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from workers.agent.settings import AgentSettings
     from workers.environments.offer import Offer
     from workers.networks.site import Site
-    from workers.protocol.inventory import Isolation, Wall
-    from workers.system.devices import Devices
 
 SOURCE = Path(__file__).resolve().parents[2]
 _SYSTEM = (Path("/usr"), Path("/bin"), Path("/lib"))
@@ -85,28 +84,26 @@ def isolation_find(settings: AgentSettings) -> tuple[Isolation, Means]:
 
     Jobs of root get walls too. They stop accidents and simple attacks, so such jobs do not count as kept out.
     """
+    version, files, signals = landlock_version(), False, False
     if settings.isolation == "off":
         why = "the node's settings switch it off (--isolation off)"
-        return _told(landlock_version(), why, [_missing("accounts", why)]), Means()
-    walls, open_words = _walls_tried(settings)
-    means, found = _apart(settings, walls)
-    version = landlock_version() if walls or means.accounts else 0
-    if walls is None and not means.accounts:
-        return _told(landlock_version(), open_words, found), means
-    if means.accounts:
-        return {**_told(version, "", found), "files": True, "signals": True}, means
-    if os.geteuid() == 0:
-        refused = next(wall["why"] for wall in found if wall["name"] == "accounts")
-        why = f"jobs run as root, and root can get around it: {refused}"
-        return _told(version, why, found), means
-    signals = version >= SIGNAL_VERSION
-    why = "" if signals else "jobs can send signals to Berth's processes; Linux 6.12 and later prevent that"
-    return {**_told(version, why, found), "files": True, "signals": signals}, means
+        means, found = Means(), [wall("accounts", "", why)]
+    else:
+        walls, why = _try_walls(settings, version)
+        means, found = _apart(settings, walls)
+        if means.accounts:
+            files, signals, why = True, True, ""
+        elif walls is not None and os.geteuid() == 0:
+            refused = next(each["why"] for each in found if each["name"] == "accounts")
+            why = f"jobs run as root, and root can get around it: {refused}"
+        elif walls is not None:
+            files, signals = True, version >= SIGNAL_VERSION
+            why = "" if signals else "jobs can send signals to Berth's processes; Linux 6.12 and later prevent that"
+    return {"files": files, "signals": signals, "landlock": version, "why": why[:300], "walls": found}, means
 
 
-def _walls_tried(settings: AgentSettings) -> tuple[Walls | None, str]:
+def _try_walls(settings: AgentSettings, version: int) -> tuple[Walls | None, str]:
     """Return Landlock's walls; or None, and why they do not stand."""
-    version = landlock_version()
     if version == 0:
         return None, "this kernel has no Landlock; Linux 5.19 and later have it, unless it was switched off at boot"
     if version < LEAST_VERSION:
@@ -121,13 +118,13 @@ def _walls_tried(settings: AgentSettings) -> tuple[Walls | None, str]:
 def _apart(settings: AgentSettings, walls: Walls | None) -> tuple[Means, list[Wall]]:
     """Try accounts with views, accounts without, and the limits; return the means that hold, and a report of each."""
     devices = devices_find()
-    found = limits_tried()
+    found = try_limits()
     if os.geteuid() != 0:
         why = "the agent does not run as root, so all jobs share its account"
-        return Means(walls=walls), [_missing("accounts", why), *found]
+        return Means(walls=walls), [wall("accounts", "", why), *found]
     if settings.accounts == "off":
         return Means(walls=walls), [
-            _missing("accounts", "the node's settings switch them off (--accounts off)"),
+            wall("accounts", "", "the node's settings switch them off (--accounts off)"),
             *found,
         ]
     trial = Trial(settings.dir, walls_of(settings), walls is not None, program_of(settings.dir), _INSTRUMENT)
@@ -135,28 +132,16 @@ def _apart(settings: AgentSettings, walls: Walls | None) -> tuple[Means, list[Wa
     if not no_view:
         view = View(walls_of(settings).closed, program_of(settings.dir))
         means = Means(walls, accounts=True, view=view, devices=devices)
-        own = [_wall("accounts", "setuid"), _wall("mounts", "namespace"), _wall("processes", "namespace")]
+        own = [wall("accounts", "setuid"), wall("mounts", "namespace"), wall("processes", "namespace")]
         devices_by_mounts = [
-            _wall("devices", "mounts") if wall["name"] == "devices" and not wall["by"] else wall for wall in found
+            wall("devices", "mounts") if each["name"] == "devices" and not each["by"] else each for each in found
         ]
         return means, [*own, *devices_by_mounts]
     if no_account := try_apart(trial, with_view=False):
         return Means(walls=walls, devices=devices), [
-            _missing("accounts", no_account),
-            _missing("mounts", no_view),
+            wall("accounts", "", no_account),
+            wall("mounts", "", no_view),
             *found,
         ]
     means = Means(walls, accounts=True, devices=devices)
-    return means, [_wall("accounts", "setuid"), _missing("mounts", no_view), _wall("processes", "accounts"), *found]
-
-
-def _told(version: int, why: str, walls: list[Wall]) -> Isolation:
-    return {"files": False, "signals": False, "landlock": version, "why": why[:300], "walls": walls}
-
-
-def _wall(name: str, by: str) -> Wall:
-    return {"name": name, "by": by, "why": ""}
-
-
-def _missing(name: str, why: str) -> Wall:
-    return {"name": name, "by": "", "why": why[:300]}
+    return means, [wall("accounts", "setuid"), wall("mounts", "", no_view), wall("processes", "accounts"), *found]

@@ -5,87 +5,57 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workers.agent.inventory import inventory_real, inventory_virtual, virtual_parse
-from workers.agent.memory import memory_find
-from workers.agent.speeds import Speeds, speeds_tell
-from workers.portal_client import PortalRefusedError
+from workers.portal_client import Portal, PortalRefusedError
 from workers.system import log
-from workers.system.filework import SlowFilesError
-from workers.system.mps import DIRECTORY, mps_daemon
-from workers.telemetry.beat import FASTEST_S, SLOWEST_S, Beat, Taken
-from workers.telemetry.host import HostSampler
+from workers.system.files import BrokenFileError, write_atomic
+from workers.system.gpus import DIRECTORY, mps_daemon
+from workers.telemetry.beat import FASTEST_S, SLOWEST_S, Beat, Readings
 from workers.telemetry.owners import Shim
-from workers.telemetry.sampler import GpuFound, GpuSampler, NoGpus
 from workers.telemetry.sampling import Running, Sampling
-from workers.telemetry.simulated import SimulatedSampler
-from workers.telemetry.traffic import SimulatedTraffic
+from workers.telemetry.simulated import SPEED_FILE, SimulatedSampler
 from workers.telemetry.window import Window, telemetry_body
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from workers.agent.settings import AgentSettings
+    from workers.agent.sources import Sources
     from workers.controls.usage import Usage
-    from workers.engines import Engine
+    from workers.engines.process import ProcessEngine
     from workers.parts.journal import Journal
-    from workers.portal_client import Portal
-    from workers.protocol.inventory import Inventory
     from workers.protocol.wire import LastReadings, OutsideUse
     from workers.system.filework import FileWork
-    from workers.telemetry.traffic import TrafficMeter
 
 BACKLOG_S = 600
 """How many seconds of telemetry are kept while the portal is away."""
 REFUSED_TOLD_S = 60.0
 """How long the refusal of figures is reported after the last one."""
-DRIVER_S = 30.0
-"""Time limit for the driver to name its GPUs: without its persistence daemon it starts them one after the other."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where figures come from: the GPUs, the host (None on a virtual node), the memory's traffic (None: not known)."""
-
-    sampler: GpuSampler
-    host: HostSampler | None = None
-    meter: TrafficMeter | None = None
+LEAST_CHANGE = 0.01
+"""A smaller change of a part's speed is not written."""
 
 
-async def sources_for(settings: AgentSettings, files: FileWork) -> tuple[Sources, Inventory]:
-    """Return the sources of figures, and the inventory. Raises SettingError.
+class Speeds:
+    """Remembers each part's last speed; a part without one runs at its full speed."""
 
-    A driver that hangs must not keep the agent from its jobs, whose leases it renews: after DRIVER_S the node goes on without
-    GPUs.
-    """
-    if settings.virtual is None:
-        try:
-            sampler, inventory = await files.run("gpus", _real, settings, limit_s=DRIVER_S)
-        except SlowFilesError:
-            log.error("gpus cannot be used", reason=f"their driver has not answered for {DRIVER_S:g} s")
-            sampler = NoGpus(f"The GPUs' driver has not answered for {DRIVER_S:g} s.")
-            inventory = inventory_real(settings, sampler)
-        meter, inventory["memory_traffic"] = memory_find(settings, has_gpus=bool(inventory["gpus"]))
-        return Sources(sampler, HostSampler(), meter), inventory
-    node = virtual_parse(settings.virtual)
-    inventory = inventory_virtual(settings, node)
-    found = [
-        GpuFound(gpu["index"], gpu["uuid"], gpu.get("gpu_type") or inventory["gpu_type"] or "", gpu["memory_mib"])
-        for gpu in inventory["gpus"]
-    ]
-    core_share = node.core_percent / 100
-    traffic = SimulatedTraffic(gb_s=node.memory_gb_s, core_share=core_share) if node.memory_gb_s else None
-    return Sources(SimulatedSampler(found, core_share=core_share, traffic=traffic), meter=traffic), inventory
+    def __init__(self) -> None:
+        self._told: dict[str, float] = {}
+
+    def note(self, speeds: Mapping[str, float]) -> dict[str, float]:
+        self._told = {attempt: told for attempt, told in self._told.items() if attempt in speeds}
+        news = {a: speed for a, speed in speeds.items() if abs(speed - self._told.get(a, 1.0)) >= LEAST_CHANGE}
+        self._told |= news
+        return news
 
 
-def _real(settings: AgentSettings) -> tuple[GpuSampler, Inventory]:
-    from workers.telemetry.nvml import NvmlSampler  # late: a virtual node needs no NVML bindings
-
-    sampler = NvmlSampler()
-    return sampler, inventory_real(settings, sampler)
+def speeds_tell(speeds: Mapping[Path, float]) -> None:
+    """Write each part's speed into its job's directory. It may be gone or full: then the next change is written."""
+    for directory, speed in speeds.items():
+        with contextlib.suppress(OSError, BrokenFileError):
+            write_atomic(directory / SPEED_FILE, f"{speed:.3f}\n".encode(), mode=0o644, durable=False)
 
 
 class Measuring:
@@ -103,11 +73,11 @@ class Measuring:
         self._shims: dict[str, Shim] = {}
         self._last: LastReadings | None = None
         self._due: float | None = None
-        self.known: dict[str, list[str]] | None = None
+        self.known: dict[str, list[str]] = {}
         self.on_refused: Callable[[str | None], None] = lambda _: None
         """Why the portal refuses what is sent; None when it has taken all of it for REFUSED_TOLD_S again."""
         self._refused_at: float | None = None
-        self.on_taken: Callable[[Taken], None] = lambda _: None
+        self.on_readings: Callable[[Readings], None] = lambda _: None
         self.on_over: Callable[[str, str], None] = lambda *_: None
         self._speeds = Speeds()
 
@@ -123,7 +93,7 @@ class Measuring:
     def heartbeat(self, period_s: float) -> None:
         self.beat.period_s = min(SLOWEST_S, max(FASTEST_S, period_s))
 
-    async def sample(self, journal: Journal, engine: Engine) -> None:
+    async def sample(self, journal: Journal, engine: ProcessEngine) -> None:
         """Take one sample, and wait until the next is due. After a late one that is one period later: none is made up."""
         self.beat.start()
         now = asyncio.get_running_loop().time
@@ -136,35 +106,35 @@ class Measuring:
             self.beat.stop()
             raise
 
-    async def _sample(self, journal: Journal, engine: Engine) -> None:
+    async def _sample(self, journal: Journal, engine: ProcessEngine) -> None:
         running = await self._running(journal, engine)
         self.beat.parts = tuple(self._sampling.uses(running).values())
-        taken = self.beat.take()
-        self._window.add(self._sampling.second(time.time(), running, taken))
+        readings = self.beat.take()
+        self._window.add(self._sampling.second(time.time(), running, readings))
         self._last = None
-        if taken.last:
+        if readings.last:
             self._last = {"period_s": self.beat.period_s, "gpus": {}}
-            for (index, name), values in taken.last.items():
+            for (index, name), values in readings.last.items():
                 self._last["gpus"].setdefault(str(index), {})[name] = values
         for attempt, why in self._sampling.grants.over.items():
             self.on_over(attempt, why)
         if isinstance(self.sampler, SimulatedSampler):
             await self._tell_speeds(self.sampler.speeds(self.beat.parts), journal)
-        self.on_taken(taken)
+        self.on_readings(readings)
 
     async def _tell_speeds(self, speeds: dict[str, float], journal: Journal) -> None:
-        news = self._speeds.changed(speeds)
+        news = self._speeds.note(speeds)
         rooms = {p.attempt: journal.job_directory(p) for p in journal.parts.values() if p.attempt in news}
         if rooms:
             told = {room: news[attempt] for attempt, room in rooms.items()}
             with contextlib.suppress(OSError):  # its files do not answer: the next change is written
                 await self._files.run("speeds", speeds_tell, told)
 
-    async def _running(self, journal: Journal, engine: Engine) -> list[Running]:
+    async def _running(self, journal: Journal, engine: ProcessEngine) -> list[Running]:
         parts = [p for p in journal.parts.values() if p.phase in {"starting", "running"}]
         asked = [(p.attempt, journal.directory(p)) for p in parts]
         try:
-            found = await self._files.run("usage", lambda: [self._look(engine, *each) for each in asked])
+            found = await self._files.run("usage", lambda: [self._read_usage(engine, *each) for each in asked])
         except OSError:  # the files do not answer or may not be read: this second has no figures
             found = [(None, self._shims.get(p.attempt)) for p in parts]
         self._shims = {p.attempt: shim for p, (_, shim) in zip(parts, found, strict=True) if shim is not None}
@@ -182,7 +152,7 @@ class Measuring:
             for p, each in zip(parts, found, strict=True)
         ]
 
-    def _look(self, engine: Engine, attempt: str, directory: Path) -> tuple[Usage | None, Shim | None]:
+    def _read_usage(self, engine: ProcessEngine, attempt: str, directory: Path) -> tuple[Usage | None, Shim | None]:
         """Return the part's usage and its shim. The shim's file is read once, before its job can have changed it."""
         shim = self._shims.get(attempt)
         if shim is None and (identity := engine.shim(directory)) is not None:
@@ -193,7 +163,7 @@ class Measuring:
         """Send everything that waits, in batches. Raises PortalAwayError or PortalRefusedError."""
         while batch := self._window.batch(period_s=self.period_s):
             body = telemetry_body(batch, boot_id=boot_id, period_s=self.period_s, known=self.known)
-            if self._last is not None and self.known is not None:
+            if self._last is not None:
                 body["last"] = self._last
             try:
                 await portal.telemetry(body)

@@ -14,37 +14,34 @@ from typing import TYPE_CHECKING
 
 from workers.agent import alive
 from workers.agent.agent import Agent
-from workers.agent.enrol import EnrolError, enrol
-from workers.agent.hold import HeldError, agent_end, hold_agent
-from workers.agent.isolation import isolation_find, walls_of
-from workers.agent.measuring import Measuring, sources_for
+from workers.agent.alive import HeldError, agent_end, hold_agent
+from workers.agent.enrol import EnrolError, TrustError, enrol
+from workers.agent.inventory import Software, software_find
+from workers.agent.isolation import Means, isolation_find, walls_of
+from workers.agent.measuring import Measuring
 from workers.agent.settings import AgentSettings, SettingError, arguments_parser, settings_read
-from workers.agent.software import Software, software_find
-from workers.agent.trust import TrustError
+from workers.agent.sources import sources_for
 from workers.controls.cgroups import groups_sweep
 from workers.engines.process import ProcessEngine
 from workers.environments.programs import programs_make
-from workers.networks.finding import Asked, network_find
+from workers.networks.finding import network_find
 from workers.networks.networks import rules_remove
 from workers.networks.site import MOST_ADDRESSES, own_addresses
 from workers.parts.accounts import NOBODYS
 from workers.parts.channel import Channel
 from workers.parts.journal import Journal
 from workers.portal_client import Portal
+from workers.protocol.inventory import Inventory, Wall, wall
 from workers.system import log
-from workers.system.files import write_json
+from workers.system.files import entries, fix_modes, write_json
 from workers.system.filework import FileWork
-from workers.system.modes import entries, put_right
-from workers.system.mps import mps_daemon
+from workers.system.gpus import mps_daemon
 from workers.system.procs import boot_id, boottime, hide
 
 if TYPE_CHECKING:
     import argparse
 
-    from workers.agent.isolation import Means
-    from workers.agent.settings import AgentSettings
     from workers.parts.part import Part
-    from workers.protocol.inventory import Inventory, Wall
 
 NO_USE_TO_RETRY = 2
 """Exit code for an error that only a person can mend. A supervisor does not start the agent again after it."""
@@ -74,24 +71,23 @@ async def _serve_alive(settings: AgentSettings) -> None:
         wholes = {gpu.uuid: gpu.whole_uuid for gpu in sources.sampler.gpus() if gpu.whole_uuid}
         means = replace(means, devices=means.devices.with_instances(wholes))
     told, pipes = gpu_sharing_find(settings, inventory, means)
-    asked = Asked(
+    network, site, members = network_find(
         settings.dir / "parts",
         settings.url,
         settings.jobs_network,
         settings.jobs_open,
         NOBODYS if means.accounts else None,
     )
-    network, site, members = network_find(asked)
     means = replace(means, mps=pipes, site=site, members=members)
     isolation["walls"] = [*isolation.get("walls", ()), network, *told]
     if isolation["why"]:
         log.warning("isolation of jobs", files=isolation["files"], signals=isolation["signals"], why=isolation["why"])
     software = Software(software_find(settings), closed=walls_of(settings).closed)
     inventory["software"] = software.offer.to_wire()
-    enrolled = await enrol(settings, inventory)
-    portal = Portal(settings.url, token=enrolled.token, verify=enrolled.verify)
+    token, verify = await enrol(settings, inventory)
+    portal = Portal(settings.url, token=token, verify=verify)
     measuring = Measuring(sources=sources, files=files, mps=settings.mps_pipes)
-    channel = Channel(settings.url, token=enrolled.token, verify=enrolled.verify)
+    channel = Channel(settings.url, token=token, verify=verify)
     agent = Agent(
         settings=settings,
         portal=portal,
@@ -139,8 +135,8 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.write(json.dumps(isolation_find(settings)[0]) + "\n")
             return 0
         settings.dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        put_right(entries(settings.dir, settings.dir / "parts"))
-        put_right(entries(*(settings.dir / "parts").glob("*")))
+        fix_modes(entries(settings.dir, settings.dir / "parts"))
+        fix_modes(entries(*(settings.dir / "parts").glob("*")))
         log.log_setup(node=settings.name)
         with hold_agent(settings.dir), contextlib.suppress(asyncio.CancelledError, KeyboardInterrupt):
             groups_sweep(settings.dir / "parts")
@@ -158,7 +154,7 @@ def gpu_sharing_find(settings: AgentSettings, inventory: Inventory, means: Means
     if not inventory["gpus"]:
         return [], None
     if inventory["virtual"]:
-        return [_wall(SLICES, "virtual GPUs: each takes its turn")], None
+        return [wall("gpus", SLICES, "virtual GPUs: each takes its turn")], None
     found = mps_daemon(settings.mps_pipes)
     why = (
         found
@@ -167,11 +163,7 @@ def gpu_sharing_find(settings: AgentSettings, inventory: Inventory, means: Means
         if means.accounts or means.view
         else ""
     )
-    return ([_wall(SLICES, why)], None) if why else ([_wall(MPS, "")], settings.mps_pipes)
-
-
-def _wall(by: str, why: str) -> Wall:
-    return {"name": "gpus", "by": by, "why": why[:300]}
+    return ([wall("gpus", SLICES, why)], None) if why else ([wall("gpus", MPS)], settings.mps_pipes)
 
 
 def _answer(**values: float) -> int:

@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scheduler.setting import Setting, declare, settings_of
-from workers.networks.settings import RANGE, network_read, services_read
+from workers.networks.settings import RANGE, Service, network_read, services_read
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from ipaddress import IPv4Network
 
-    from workers.networks.settings import Service
 
 AUTO_OFF = ("auto", "off")
 _path = partial(declare, None, kind=Path, syntax="a path")
@@ -307,7 +306,3 @@ def settings_read(given: argparse.Namespace, environ: Mapping[str, str] = os.env
         # with twenty jobs: at niceness 10 the portal got half a core, at 19 it gets nine tenths of one.
         values["nice"] = 19 if values["virtual"] else 0
     return AgentSettings(**values)
-
-
-def settings_from(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> AgentSettings:
-    return settings_read(arguments_parser().parse_args(argv), environ)

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any
 from workers.controls.apart import live_apart
 from workers.controls.cgroups import CONTROLLERS, group_make
 from workers.parts.accounts import BASE
-from workers.system.landlock import LandlockError, landlock_version
-from workers.system.seclude import seclude
+from workers.protocol.inventory import Wall, wall
+from workers.system.landlock import LandlockError, Walls, landlock_version, seclude
 from workers.system.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workers.protocol.inventory import Wall
-    from workers.system.landlock import Walls
 
 KEPT_OUT = "kept out"
 _LIMITS = {"memory": "memory", "pids": "pids", "cpuset": "cores", "devices": "devices"}
@@ -141,7 +139,7 @@ def _remedy(said: str) -> str:
     return said
 
 
-def limits_tried() -> list[Wall]:
+def try_limits() -> list[Wall]:
     """Make a control group, and say of each limit whether the kernel would hold it, and by which version."""
     group = group_make(f"trial-{os.getpid()}", CONTROLLERS)
     group.remove()
@@ -149,7 +147,7 @@ def limits_tried() -> list[Wall]:
     walls: list[Wall] = []
     for controller, name in _LIMITS.items():
         home = group.home(controller)
-        walls.append({"name": name, "by": f"cgroup{home.version}" if home else "", "why": "" if home else why})
+        walls.append(wall(name, f"cgroup{home.version}") if home else wall(name, "", why))
     return walls
 
 

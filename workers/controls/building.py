@@ -51,7 +51,7 @@ def build_failure(launch: Mapping[str, Any], build: Mapping[str, Any], reason: s
     """Return reason and detail of a job whose code or software was not made ready; `reason`: why the stage ended."""
     what = build.get("what", "its software environment")
     if reason == "exit":
-        return "start_failed", f"{what}: {_masked(launch, _why(Path(build['why'])))}"
+        return "start_failed", f"{what}: {_mask(launch, _why(build['why']))}"
     if reason == "time_limit":
         limit = f"{build['limit_s']:g} s"
         remedy = "Ask for less, or ask the node's operator to register an environment or to raise the limit"
@@ -66,14 +66,11 @@ def commit_of(build: Mapping[str, Any]) -> str | None:
     """Return the commit that the stage has fetched; None: it fetched none. The file is the job's account's to write."""
     if "commit" not in build:
         return None
-    try:
-        text = read_bytes(Path(build["commit"]), limit=100).decode(errors="replace").strip()
-    except (OSError, BrokenFileError):
-        return None
+    text = _read(build["commit"], 100).strip()
     return text if _COMMIT.match(text) else None
 
 
-def _masked(launch: Mapping[str, Any], text: str) -> str:
+def _mask(launch: Mapping[str, Any], text: str) -> str:
     """Return the text without secrets: a server may repeat in its refusal what it was sent."""
     if not launch.get("masked"):
         return text
@@ -83,9 +80,12 @@ def _masked(launch: Mapping[str, Any], text: str) -> str:
     return (mask.feed(text.encode()) + mask.end()).decode(errors="replace")
 
 
-def _why(path: Path) -> str:
+def _why(path: str) -> str:
+    return " ".join(_read(path, WHY_LIMIT).split()) or "the build ended without saying why; see the job's log"
+
+
+def _read(path: str, limit: int) -> str:
     try:
-        text = read_bytes(path, limit=WHY_LIMIT).decode(errors="replace")
+        return read_bytes(Path(path), limit=limit).decode(errors="replace")
     except (OSError, BrokenFileError):
-        text = ""
-    return " ".join(text.split()) or "the build ended without saying why; see the job's log"
+        return ""

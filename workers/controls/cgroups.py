@@ -80,11 +80,6 @@ class Group:
             with contextlib.suppress(OSError):  # its traffic is unknown
                 self.tasks.write_text("0")
 
-    def add(self, pid: int) -> None:
-        """Move a process in. Raises OSError."""
-        for path in self.paths:
-            (path / "cgroup.procs").write_text(str(pid))
-
     def pids(self) -> set[int]:
         """Return the processes that are in it now, zombies included."""
         found: set[int] = set()

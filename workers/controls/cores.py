@@ -16,16 +16,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workers.controls.cgroups import part_name
-from workers.controls.cpuset import cpuset_of
+from workers.controls.cgroups import Group, Home, part_name
+from workers.controls.limits import cpuset_hold, cpuset_of
 from workers.controls.throttles import Throttle
 from workers.system.files import BrokenFileError, read_record, write_atomic, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workers.controls.cgroups import Group
-    from workers.controls.cpuset import Cpuset
     from workers.controls.usage import UsageMeter
     from workers.system.procs import Tree
 
@@ -43,9 +41,9 @@ def cores_map(cores: list[int], real: list[int]) -> set[int]:
 
 
 class CoreOrders:
-    """Follows the orders for one part. `told`: the file in which the job reads its number of cores, if there is one."""
+    """Follows the orders for one part. `count_file`: in it the job reads its number of cores."""
 
-    cpuset: Cpuset | None = None
+    cpuset: Home | None = None
     share = 1.0
     sequence = 0
     next_at = 0.0
@@ -61,10 +59,10 @@ class CoreOrders:
         *,
         throttle: Throttle | None = None,
         used: Callable[[], float] = lambda: 1.0,
-        told: Path | None = None,
+        count_file: Path | None = None,
     ) -> None:
         self.directory, self.tree, self.cores = directory, tree, cores
-        self.throttle, self.used, self.told = throttle, used, told
+        self.throttle, self.used, self.count_file = throttle, used, count_file
         self._real = sorted(os.sched_getaffinity(0))
         self._before: set[Cores] = set()
 
@@ -72,16 +70,12 @@ class CoreOrders:
     def is_busy(self) -> bool:
         return self._wanted is not None
 
-    def begin(self) -> None:
-        """Tell the job its first number of cores."""
-        self._tell()
-
     def end(self) -> None:
         """Take away what held it back: the job is over."""
         if self.throttle is not None:
             self.throttle.end()
 
-    def look(self, now: float) -> None:
+    def follow(self, now: float) -> None:
         """Follow the newest order, one slice of work at most. Raises BrokenFileError or OSError of the order's file."""
         order = read_record(self.directory / ORDER, sequence=int, cores=list)  # `share`: absent from an older agent
         if order is not None and (order["sequence"], order["cores"]) != (self.sequence, self._wanted or self.cores):
@@ -110,13 +104,13 @@ class CoreOrders:
         begun, mask = time.thread_time(), self._mask(wanted[: self._most])
         if self.cpuset is not None:
             with contextlib.suppress(OSError):  # offline cores: the affinity below is refused, too
-                self.cpuset.hold(mask)
+                cpuset_hold(self.cpuset, mask)
         whole, moved = self._settle(mask, begun + SLICE_S)
         self.next_at = now + REST * (time.thread_time() - begun)
         if whole or now - self._since >= GIVE_UP_S:
             self.cores, self._wanted = wanted, None
             self._before.clear()
-            self._tell()
+            self.write_count()
             self._write(now, settled=whole or not moved)
 
     def _settle(self, mask: Cores, until: float) -> tuple[bool, bool]:
@@ -146,12 +140,13 @@ class CoreOrders:
         except OSError:  # a full disk: the order is followed anew until it can be written down
             self._wanted, self.next_at = self.cores, now + 1.0
 
-    def _tell(self) -> None:
-        if self.told is not None:
+    def write_count(self) -> None:
+        """Tell the job its number of cores."""
+        if self.count_file is not None:
             with contextlib.suppress(
                 OSError, BrokenFileError
             ):  # its directory is the job's, and so may be gone or full
-                write_atomic(self.told, f"{len(self.cores)}\n".encode(), mode=0o644, durable=False)
+                write_atomic(self.count_file, f"{len(self.cores)}\n".encode(), mode=0o644, durable=False)
 
 
 def _threads(pid: int) -> list[int]:
@@ -177,7 +172,7 @@ def core_orders(launch: dict[str, Any], directory: Path, meter: UsageMeter, grou
     throttle = Throttle(part_name(directory), group)
     orders = CoreOrders(directory, meter.tree, launch["cores"], throttle=throttle, used=meter.cores_lately)
     if launch.get("cores_file"):
-        orders.told = Path(launch["cores_file"])
+        orders.count_file = Path(launch["cores_file"])
     if not launch["virtual"]:
         real = sorted(os.sched_getaffinity(0))
         orders.cpuset = cpuset_of(group, cores_map(launch["cores"], real))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workers import instrument
-from workers.controls.leftovers import MARKER
+from workers.controls.killing import MARKER
 
 # The shim sets these. A tenant's variable of the same name has no effect.
 _RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "NNODES", "NODE_RANK", "NPROC_PER_NODE", "WORLD_SIZE")

@@ -137,7 +137,7 @@ class JobLog:
             stream.close()
 
 
-def logs_known(job: dict[str, Any] | None, boot_id: str) -> dict[str, list[int | None]]:
+def log_identities(job: dict[str, Any] | None, boot_id: str) -> dict[str, list[int | None]]:
     """Return each log's identity from `job.json`: device and inode; after a reboot only the inode.
 
     A disk may have another device number after it. A value that is no such pair matches no file.
@@ -154,7 +154,7 @@ def log_read(
 ) -> tuple[bytes, bool]:
     """Return up to `most` bytes from `offset` on, and whether there is more; nothing when the file is gone.
 
-    `identity`: device (None: any) and inode, by `logs_known`. Raises BrokenFileError when another file, or
+    `identity`: device (None: any) and inode, by `log_identities`. Raises BrokenFileError when another file, or
     no plain file, is there.
     """
     try:

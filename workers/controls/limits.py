@@ -1,6 +1,7 @@
-"""The limits of a part's group: memory, processes, its weight among all that wants cores, and the GPUs that are not its own.
+"""The limits of a part's group: memory, processes, its weight among all that wants cores, its cores, and the GPUs not its own.
 
-Where the kernel has no group for one of them, the shim's own measurement or nothing stands in its place. Standard library only.
+Where the kernel has no group for one of them, the shim's own measurement or nothing stands in its place. A job may set its own
+affinity to any core of the machine; out of a cpuset it cannot get. Standard library only.
 """
 
 from __future__ import annotations
@@ -100,3 +101,20 @@ def peak_mib(group: Group) -> float:
     """Return the most memory that the group ever had at once; 0 where the kernel does not tell."""
     home = group.home("memory")
     return (home.number(_PEAK[home.version]) or 0) / _MIB if home else 0.0
+
+
+def cpuset_of(group: Group, cores: Iterable[int]) -> Home | None:
+    """Let the group run only on these cores; None where it has no cpuset that can be set."""
+    home = group.home("cpuset")
+    if home is None:
+        return None
+    try:
+        cpuset_hold(home, cores)
+    except OSError:
+        return None
+    return home
+
+
+def cpuset_hold(home: Home, cores: Iterable[int]) -> None:
+    """Let its processes run only on these cores. Raises OSError."""
+    home.write("cpuset.cpus", ",".join(map(str, sorted(cores))))

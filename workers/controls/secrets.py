@@ -110,15 +110,15 @@ class Mask:
         if begun := self._longest_begun(seen.text):
             until = seen.origin(len(seen.text) - begun)
         until = min(until, len(text) - self._longest_begun(text))
-        return self._shown(text, seen, until if len(text) - until <= MOST_HELD else len(text))
+        return self._show(text, seen, until if len(text) - until <= MOST_HELD else len(text))
 
     def end(self) -> bytes:
-        return self._shown(self._held, Seen(self._held), len(self._held))
+        return self._show(self._held, Seen(self._held), len(self._held))
 
     def _longest_begun(self, text: bytes) -> int:
-        return max((_begun(text, *each) for each in self._pieces), default=0)
+        return max((_count_begun(text, *each) for each in self._pieces), default=0)
 
-    def _shown(self, text: bytes, seen: Seen, until: int) -> bytes:
+    def _show(self, text: bytes, seen: Seen, until: int) -> bytes:
         out, at = [], 0
         for begin, end in self._spans(text, seen):
             goes_on = begin == 0 and self._told > 0
@@ -133,9 +133,9 @@ class Mask:
     def _spans(self, text: bytes, seen: Seen) -> list[tuple[int, int]]:
         """Return the covered ranges in order; pieces that overlap are one."""
         found = [(0, self._told)] if self._told else []
-        found += self._found(text)
+        found += self._find(text)
         if seen.text is not text:
-            found += [(seen.origin(begin), seen.origin(end - 1) + 1) for begin, end in self._found(seen.text)]
+            found += [(seen.origin(begin), seen.origin(end - 1) + 1) for begin, end in self._find(seen.text)]
         merged: list[tuple[int, int]] = []
         for begin, end in sorted(found):
             if merged and begin < merged[-1][1]:
@@ -144,7 +144,7 @@ class Mask:
                 merged.append((begin, end))
         return merged
 
-    def _found(self, text: bytes) -> list[tuple[int, int]]:
+    def _find(self, text: bytes) -> list[tuple[int, int]]:
         found = []
         for piece, borders in self._pieces:
             step, at = len(piece) - borders[-1], text.find(piece)
@@ -220,7 +220,7 @@ def _borders(piece: bytes) -> list[int]:
     return found
 
 
-def _begun(text: bytes, piece: bytes, borders: list[int]) -> int:
+def _count_begun(text: bytes, piece: bytes, borders: list[int]) -> int:
     """Return how many bytes at the end of the text begin a piece that is not whole."""
     length = 0
     for byte in text[max(0, len(text) - len(piece) + 1) :]:

@@ -17,15 +17,12 @@ from workers.controls.cgroups import part_group
 from workers.controls.cores import core_orders
 from workers.controls.diskuse import disk_meter, taken_too_much
 from workers.controls.joblog import JobLog
-from workers.controls.lease import lease_ended, limit_now
+from workers.controls.killing import Ending, kill_all, signal_all, wake_on_signals
 from workers.controls.limits import limits_set, memory_over, peak_mib
-from workers.controls.parthold import EXIT_LOCKED, EXIT_USED, hold_part
-from workers.controls.signals import Ending, kill_all, signal_all, wake_on_signals
+from workers.controls.partfiles import EXIT_LOCKED, EXIT_USED, Telling, hold_part, lease_ended, limit_now
 from workers.controls.spawn import StartFailedError, command_spawn
-from workers.controls.telling import Telling
 from workers.controls.usage import UsageMeter
-from workers.system.files import BrokenFileError, read_record
-from workers.system.modes import put_right
+from workers.system.files import BrokenFileError, fix_modes, read_record
 from workers.system.procs import Family, Identity, Tree, become_subreaper, boottime, hide
 from workers.system.room import write_until_room
 
@@ -50,7 +47,7 @@ class Shim:
         self.launch = launch
         self.wake = wake
         self.ending: Ending | None = None
-        self.told: list[bool] = []
+        self.terminated: list[bool] = []
         self.shells: dict[int, int] = {}
         self.status: int | None = None
         self.pid = 0
@@ -74,7 +71,7 @@ class Shim:
         if lease_ended(self.directory, self.launch):
             self._write_result("lease", "its lease ended before it started")
             return
-        self.cores.begin()
+        self.cores.write_count()
         try:
             reason, detail = self._make_ready() or self._stage()
         except StartFailedError as failure:
@@ -116,12 +113,12 @@ class Shim:
         if self.disk is not None:
             self.disk.start()
         while self._reap() or self._sweep():
-            self._look()
+            self._check()
             self._sleep()
         self.log.finish()
         last = self.meter.measure()
         if self.status and self.ending is None:  # a job that ended well in spite of it ended well
-            self._look_at_memory(last.memory_mib)
+            self._check_memory(last.memory_mib)
         return ("exit", "") if self.ending is None else (self.ending.reason, self.ending.detail)
 
     def _reap(self) -> bool:
@@ -151,9 +148,9 @@ class Shim:
             signal_all(self.meter.tree, signal.SIGTERM)
         return True
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         now = boottime()
-        self._look_for_orders(now)
+        self._read_orders(now)
         if self.ending is None and (self.directory / "terminal.json").exists():
             from workers.controls.terminals import terminal_begin  # few shims need it
 
@@ -161,16 +158,16 @@ class Shim:
                 self.shells.update([shell])
         if now >= self.next_tick:
             self.next_tick = now + TICK_S
-            self.telling.look()
+            self.telling.write_rest()
             usage = self.meter.measure()
-            self._look_at_memory(usage.memory_mib)
+            self._check_memory(usage.memory_mib)
             self.family.note(self.meter.seen)
-            self._look_at_disk()
+            self._check_disk()
         if self.ending is not None and now >= self.ending.kill_at:
             self.ending.overran = self.ending.graced
             kill_all(self.meter.tree)
 
-    def _look_for_orders(self, now: float) -> None:
+    def _read_orders(self, now: float) -> None:
         try:
             self._follow_orders(now)
         except BrokenFileError as error:
@@ -183,18 +180,18 @@ class Shim:
 
     def _blind(self, now: float, error: OSError) -> None:
         """Set the modes of our directories right (chmod). A lease that cannot be read for BLIND_S counts as ended."""
-        put_right((*reversed(self.directory.parents[:2]), self.directory, *self.directory.glob("*.json")))
+        fix_modes((*reversed(self.directory.parents[:2]), self.directory, *self.directory.glob("*.json")))
         self.blind_since = self.blind_since or now
         if self.launch["leased"] and now - self.blind_since > BLIND_S:
             self._end("lease", f"its lease cannot be read: {error}", self.launch["lease_grace_s"] * LEASE_GRACE_SHARE)
 
     def _follow_orders(self, now: float) -> None:
-        self.cores.look(now)
+        self.cores.follow(now)
         stop = read_record(self.directory / "stop.json", detail=str, grace_s=(int, float))
         self.limit_s = limit_now(self.directory, self.launch)
         if stop is not None:
             self._end("stopped", stop["detail"], float(stop["grace_s"]), graced=True)
-        elif self.told:
+        elif self.terminated:
             self._end("stopped", "the shim got an order to end", self.launch["grace_s"])
         elif lease_ended(self.directory, self.launch):
             grace_s = self.launch["lease_grace_s"] * LEASE_GRACE_SHARE
@@ -213,13 +210,13 @@ class Shim:
         if grace_s > 0:
             signal_all(self.meter.tree, signal.SIGTERM)
 
-    def _look_at_memory(self, memory_mib: float) -> None:
+    def _check_memory(self, memory_mib: float) -> None:
         why = memory_over(self.group, memory_mib, self.launch["memory_mib"])
         if why is not None:
             self.meter.peak_mib = max(self.meter.peak_mib, peak_mib(self.group))
             self._end("out_of_memory", why, 0.0)
 
-    def _look_at_disk(self) -> None:
+    def _check_disk(self) -> None:
         """End a job above its disk limit, without a grace: it would go on writing meanwhile."""
         if self.disk is not None:
             self.disk.pids = [p.pid for p in self.meter.seen]
@@ -284,6 +281,6 @@ def main(directory: Path) -> int:
 
         secrets_take(launch)
     shim = Shim(directory, launch, wake)
-    shim.told = terminated
+    shim.terminated = terminated
     shim.run()
     return 0

@@ -14,7 +14,7 @@ from workers.controls.jobenv import job_environment
 from workers.system.procs import die_with_parent, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import NoReturn
 
     from workers.controls.cgroups import Group
@@ -82,9 +82,12 @@ def _child(
         step = "number of processes"
         limit_processes(launch, group)
         step = "log"
-        _redirect(outputs)
+        for descriptor, source in enumerate((os.open(os.devnull, os.O_RDONLY), *outputs)):
+            os.dup2(source, descriptor)
         copy = _copying(launch)
-        for doing in apart_load()(launch):
+        from workers.controls.apart import live_apart  # here, in the job's own process, while Berth's files are in view
+
+        for doing in live_apart(launch):
             step = doing
         if os.getppid() != parent:  # it ended while nothing watched it
             os._exit(1)
@@ -97,7 +100,7 @@ def _child(
         if copy is None:
             _below(launch.get("code_roots"))
         step = "container"
-        argv, environment = started(launch, environment)
+        argv, environment = command_of(launch, environment)
         step = argv[0]
         os.umask(0o022)
         os.execve(argv[0], argv, environment)  # noqa: S606 - it is the job
@@ -115,20 +118,13 @@ def _below(roots: list[str] | None) -> None:
         )
 
 
-def started(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+def command_of(launch: dict[str, Any], environment: dict[str, str]) -> tuple[list[str], dict[str, str]]:
     """Return the job's program and environment: a shell, here or in a container."""
     if not launch.get("container"):
         return ["/bin/sh", "-c", launch["command"]], environment
-    from workers.controls.container import container_start  # few jobs need it
+    from workers.controls.apart import container_start  # few jobs need it
 
     return container_start(launch, environment)
-
-
-def apart_load() -> Callable[[dict[str, Any]], Iterator[str]]:
-    """Return the function that sets the job apart; loaded here, in the job's own process, while Berth's files are in view."""
-    from workers.controls.apart import live_apart
-
-    return live_apart
 
 
 def _copying(launch: dict[str, Any]) -> Callable[[Path, Path], None] | None:
@@ -184,10 +180,3 @@ def limit_processes(launch: dict[str, Any], group: Group | None) -> None:
         most = launch["pids_limit"] if most == resource.RLIM_INFINITY else min(most, launch["pids_limit"])
     if most != resource.RLIM_INFINITY:
         resource.setrlimit(resource.RLIMIT_NPROC, (most if soft == resource.RLIM_INFINITY else min(soft, most), most))
-
-
-def _redirect(outputs: list[int]) -> None:
-    source = os.open("/dev/null", os.O_RDONLY)
-    os.dup2(source, 0)
-    for descriptor, output in zip((1, 2), outputs, strict=True):
-        os.dup2(output, descriptor)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workers.controls.jobenv import job_environment
-from workers.controls.spawn import apart_load, end_with, give_way, limit_processes, signals_reset, started
+from workers.controls.spawn import command_of, end_with, give_way, limit_processes, signals_reset
 from workers.system.files import BrokenFileError, read_record
 from workers.system.procs import show
 
@@ -54,7 +54,7 @@ def terminal_begin(
     Return its pid and the pipe for `terminal_ended`; None where nothing was started.
     """
     try:
-        order = _taken(directory)
+        order = _take_order(directory)
     except (OSError, BrokenFileError) as error:
         sys.stderr.write(f"terminal: {error}\n")
         return None
@@ -87,7 +87,7 @@ def terminal_ended(end: int, status: int) -> None:
         os.close(end)
 
 
-def _taken(directory: Path) -> Order | None:
+def _take_order(directory: Path) -> Order | None:
     """Open what the order names, and take the order away; None without an order."""
     order = directory / ORDER
     try:
@@ -130,11 +130,14 @@ def _child(launch: dict[str, Any], order: Order, command: int, parent: int, grou
             os.dup2(tty, descriptor)
         if order.plain:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        apart = apart_load()
+        from workers.controls.apart import (
+            live_apart,  # here, in the shell's own process, while Berth's files are in view
+        )
+
         step = "the job's view of files"
         if launch.get("account") and launch.get("view"):
             _join(command)
-        for doing in apart({**launch, "view": None}):
+        for doing in live_apart({**launch, "view": None}):
             step = doing
         if os.getppid() != parent:
             os._exit(1)
@@ -144,7 +147,7 @@ def _child(launch: dict[str, Any], order: Order, command: int, parent: int, grou
         prompt = {"PROMPT_COMMAND": PROMPT, "PS1": "job-$BERTH_JOB_ID$ "}  # for bash and for a plain `sh`
         term = {"TERM": "dumb" if order.plain else "xterm-256color"}
         environment = prompt | job_environment(launch) | term
-        argv, environment = started(
+        argv, environment = command_of(
             {**launch, "command": SHELL if order.command is None else order.command}, environment
         )
         os.umask(0o022)

@@ -14,12 +14,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workers.controls.cgroups import PREFIX, group_make
+from workers.controls.cgroups import PREFIX, Group, group_make
 
 if TYPE_CHECKING:
     from typing import Literal
-
-    from workers.controls.cgroups import Group
 
     Means = Literal["mba", "quota2", "quota1", "cores"]
 

@@ -87,7 +87,7 @@ class UsageMeter:
         children = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu_s = sum(p.cpu_s + p.reaped_cpu_s for p in processes) + children.ru_utime + children.ru_stime
         moved = self._disk(processes)
-        usage = Usage(boottime(), cpu_s, self._waited(processes), self._memory(processes), *moved)
+        usage = Usage(boottime(), cpu_s, self._add_waits(processes), self._memory(processes), *moved)
         self.peak_mib = max(self.peak_mib, usage.memory_mib)
         self._lately.append((usage.at, usage.cpu_s))
         self._write(usage)
@@ -100,7 +100,7 @@ class UsageMeter:
         (first, before), (last, after) = self._lately[0], self._lately[-1]
         return max(0.0, after - before) / max(1e-3, last - first)
 
-    def _waited(self, processes: list[Stat]) -> float:
+    def _add_waits(self, processes: list[Stat]) -> float:
         if self.count_wait:
             now = {p.pid: runqueue_wait_s(p.pid) for p in processes}
             self._wait_s += sum(max(0.0, wait - self._waits.get(pid, 0.0)) for pid, wait in now.items())

@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar, get_args
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from workers.controls.cgroups import group_find, part_name
 from workers.controls.cores import HELD, ORDER
-from workers.controls.leftovers import Traces, leftovers_kill
-from workers.controls.parthold import void_part
+from workers.controls.killing import Traces, leftovers_kill
+from workers.controls.partfiles import void_part
 from workers.controls.throttles import resctrl_remove
 from workers.controls.usage import Usage, usage_read
 from workers.protocol.wire import Reason
@@ -26,8 +26,8 @@ from workers.system.room import is_no_room, write_over
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workers.engines import Life
 
+Life = Literal["absent", "void", "alive", "ended", "lost"]
 LAST_WORDS_LIMIT = 2**20
 _LARGEST_PID, _LATEST = 2**22, 1e11
 TERMINAL = "terminal.json"
@@ -46,7 +46,10 @@ _RESULT: dict[str, Any] = {
 
 
 class ProcessEngine:
-    """See `workers.engines.Engine`. `on_broken` hears of each file that was not as it was written."""
+    """Runs parts whose control directory is prepared. All answers are read from that directory, so any agent may ask.
+
+    A file there that is not as it was written is renamed, and counts as missing; `on_broken` hears of it.
+    """
 
     def __init__(self) -> None:
         self._children: list[subprocess.Popen[bytes]] = []
@@ -54,6 +57,10 @@ class ProcessEngine:
         self.on_broken: Callable[[BrokenFileError], None] = lambda error: log.error("broken file", reason=str(error))
 
     def start(self, directory: Path, secrets: bytes = b"", network: int | None = None) -> None:
+        """Start the part with its secrets, as the portal sent them; b"": it has none. Calling it again does no harm.
+
+        `network`: a descriptor of the namespace that the part lives in; None: the agent's.
+        """
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         with os.fdopen(os.open(directory / "shim.log", flags, 0o600), "ab") as output, _in_memory(secrets) as given:
             streams: dict[str, Any] = {"stdin": given, "stdout": output, "stderr": output}
@@ -67,6 +74,11 @@ class ProcessEngine:
             )  # so all that it ever starts lives there: job, stages, terminals
 
     def life(self, directory: Path) -> Life:
+        """Return the part's state.
+
+        `absent`: not started. `void`: it never will be. `alive`: its shim runs. `ended`: the shim left a result. `lost`: the
+        shim is gone and left none.
+        """
         # The result is read last, because a shim writes it before it ends.
         try:
             shim = _identity(directory / "shim.json")
@@ -82,16 +94,15 @@ class ProcessEngine:
         return "ended" if self.result(directory) is not None else "lost"
 
     def shim(self, directory: Path) -> Identity | None:
+        """Return the process that watches the part, alive or not; None before it has started."""
         return self._read(_identity, directory / "shim.json")
 
-    def pid(self, directory: Path) -> int | None:
-        job = self._read(_identity, directory / "job.json")
-        return job.pid if job else None
-
     def job(self, directory: Path) -> dict[str, Any] | None:
+        """Return the shim's record of the command: `pid, started_at`, and the identities of its log files (`logs`)."""
         return self._read(_job, directory / "job.json")
 
     def stop(self, directory: Path, *, grace_s: float, detail: str) -> None:
+        """Send SIGTERM now and SIGKILL after `grace_s`. 0 kills at once."""
         shim = self.shim(directory)
         try:
             write_json(directory / "stop.json", {"grace_s": grace_s, "detail": detail})
@@ -106,51 +117,60 @@ class ProcessEngine:
             shim.signal(signal.SIGUSR1)  # "look now"; without the signal it looks within a second
 
     def lease(self, directory: Path, *, until: float) -> None:
+        """Let the part run until `until` (seconds since boot)."""
         # Not durable: after a power cut the lease would be of an earlier boot, and so be void.
         # Its length and layout never change, so that on a full disk it can be written over.
         write_over(directory / "lease.json", b'{"until":%18.3f, "boot_id": "%s"}' % (until, self._boot_id.encode()))
 
     def limit(self, directory: Path, *, limit_s: float) -> None:
-        write_json(directory / "limit.json", {"limit_s": limit_s}, durable=False)
-        shim = self.shim(directory)
-        if shim is not None and shim.pid:
-            shim.signal(signal.SIGUSR1)
+        """Let the part run for `limit_s` seconds from its start; never fewer than before. Raises OSError."""
+        self._order(directory / "limit.json", {"limit_s": limit_s})
 
     def terminal(self, directory: Path, tty: str, end: str, command: str | None = None, *, plain: bool = False) -> None:
-        order = {"tty": tty, "end": end, "command": command, "plain": plain}
-        write_json(directory / TERMINAL, order, durable=False)
-        shim = self.shim(directory)
-        if shim is not None and shim.pid:
-            shim.signal(signal.SIGUSR1)
+        """Order a shell, or `command`, on this terminal inside the running part. One order at a time. Raises OSError.
+
+        `end`: the pipe in `directory` that gets its exit code. `plain`: nobody types, so it reads from /dev/null.
+        """
+        self._order(directory / TERMINAL, {"tty": tty, "end": end, "command": command, "plain": plain})
 
     def terminal_taken(self, directory: Path) -> bool:
+        """Say whether the part has opened the terminal of the last order, or has refused it."""
         return not (directory / TERMINAL).exists()
 
     def terminal_forget(self, directory: Path) -> None:
+        """Take back an order that nobody follows. Raises OSError."""
         (directory / TERMINAL).unlink(missing_ok=True)
 
     def cores(self, directory: Path, cores: list[int], *, sequence: int, share: float = 1.0) -> None:
+        """Order the part onto these declared cores, held back to a share of its present use; 1: not held back.
+
+        Calling it again does no harm. Raises OSError.
+        """
         # Not durable: the journal has the order, and after a power cut nothing runs that it could be for.
-        write_json(directory / ORDER, {"sequence": sequence, "cores": cores, "share": share}, durable=False)
-        shim = self.shim(directory)
-        if shim is not None and shim.pid:
-            shim.signal(signal.SIGUSR1)
+        self._order(directory / ORDER, {"sequence": sequence, "cores": cores, "share": share})
 
     def cores_held(self, directory: Path) -> dict[str, Any] | None:
+        """Return the last order that holds, `sequence, cores, settled, by`; None before the first.
+
+        `settled` false: the job kept binding itself elsewhere. `by`: the kernel's means, `cpuset2`, `cpuset1`, `affinity`.
+        """
         return self._read(
             lambda path: read_record(path, sequence=int, cores=list, settled=bool, by=str), directory / HELD
         )
 
     def result(self, directory: Path) -> dict[str, Any] | None:
+        """Return how it ended: `reason, detail, exit_code, signal, pid, ended_at`; None before that."""
         return self._read(_result, directory / "result.json")
 
     def usage(self, directory: Path) -> Usage | None:
         return self._read(usage_read, directory / "usage")
 
     def void(self, directory: Path) -> bool:
+        """Close the directory of a part that has not started, so that it never will; False when it has started."""
         return void_part(directory)
 
     def purge(self, directory: Path, *, mark: str) -> int:
+        """Kill what a lost part left behind; return how many processes. `mark`: one of the ways to recognise them."""
         group = group_find(part_name(directory))
         killed = leftovers_kill(self._traces(directory, mark), group)
         group.remove()
@@ -158,6 +178,7 @@ class ProcessEngine:
         return killed
 
     def abandon(self, directory: Path) -> int:
+        """End all processes of a part of which only the directory is known; return how many were killed."""
         shim = self.shim(directory)
         if shim is not None and shim.pid:
             shim.signal(signal.SIGKILL)
@@ -165,6 +186,7 @@ class ProcessEngine:
         return self.purge(directory, mark=launch.get("mark", ""))
 
     def last_words(self, directory: Path) -> str:
+        """Return the last output of a shim that did not start."""
         try:
             data = self._read(lambda path: read_bytes(path, limit=LAST_WORDS_LIMIT), directory / "shim.log")
         except OSError as error:
@@ -173,6 +195,13 @@ class ProcessEngine:
 
     def reap(self) -> None:
         self._children = [child for child in self._children if child.poll() is None]
+
+    def _order(self, path: Path, order: dict[str, Any]) -> None:
+        """Leave an order for the shim, and let it look now. Raises OSError."""
+        write_json(path, order, durable=False)
+        shim = self.shim(path.parent)
+        if shim is not None and shim.pid:
+            shim.signal(signal.SIGUSR1)
 
     def _traces(self, directory: Path, mark: str) -> Traces:
         """Return the traces of a part's processes. It ignores a missing or broken file."""

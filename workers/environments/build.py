@@ -86,7 +86,7 @@ class Access:
     environment: dict[str, str] = field(default_factory=dict)
     hidden: list[str] = field(default_factory=list)
 
-    def masked(self, text: str) -> str:
+    def mask(self, text: str) -> str:
         for each in self.hidden:
             text = text.replace(each, "***")
         return text
@@ -181,7 +181,7 @@ def prefix_check(plan: dict[str, Any]) -> None:
 def requirements_ready(plan: dict[str, Any], access: Access) -> None:
     """Build the environment unless it is there. Raises BuildError."""
     entry = Path(plan["entry"])
-    with locked(entry):
+    with lock(entry):
         if (entry / "ready.json").exists():
             say(f"Using the environment {entry.name}, which this node has built before.")
             return
@@ -200,7 +200,7 @@ def requirements_ready(plan: dict[str, Any], access: Access) -> None:
 
 
 @contextlib.contextmanager
-def locked(entry: Path) -> Any:
+def lock(entry: Path) -> Any:
     """Hold the environment's lock. Says so when another job has it."""
     with (entry / "lock").open("a") as file:
         try:
@@ -251,7 +251,7 @@ def _run(step: list[str], plan: dict[str, Any], access: Access) -> None:
     ) as child:
         assert child.stdout is not None
         for raw in child.stdout:
-            line = access.masked(raw)
+            line = access.mask(raw)
             kept.append(line.rstrip())
             print(line, end="", flush=True)  # noqa: T201 - as say()
     if child.returncode:

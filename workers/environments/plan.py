@@ -1,4 +1,4 @@
-"""A part's software: the plan that its build follows, and the changes of its launch."""
+"""A part's software and code: the plans that its build and its fetch follow, and the changes of its launch."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workers.environments import build
+from workers.environments import build, fetch
 from workers.environments.build import AWAY_REMEDY
-from workers.environments.images import ENGINE, pull_step
+from workers.environments.offer import ENGINE, Offer, pull_step
 from workers.protocol.requirement_lines import LineError, requirement_lines
 from workers.system.files import write_atomic, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from workers.environments.offer import Offer
 
 FORMAT = 1
 """Part of each hash: raised when environments are built in another way."""
@@ -47,12 +46,12 @@ def environment_hash(text: str, offer: Offer, secrets: Mapping[str, str] | None 
     `secrets`: those of its build by variable; their names count, not their values, which may be renewed.
     """
     about = {name: offer.about.get(name) for name in ("version", "implementation", "platform")}
-    decided = [FORMAT, _meant(text), about, offer.python, offer.installer, offer.index]
+    decided = [FORMAT, _lines(text), about, offer.python, offer.installer, offer.index]
     decided += [dict(secrets)] if secrets else []
     return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _meant(text: str) -> list[str]:
+def _lines(text: str) -> list[str]:
     """Return the lines as every installer reads them, without comments: these do not change what is installed."""
     try:
         return requirement_lines(text)
@@ -100,7 +99,7 @@ def _of_requirements(text: str, offer: Offer, tenant: int | str, secrets: Mappin
         "again_s": offer.limits.again_s,
         "environment": dict(offer.proxies),
         "steps": _steps(offer, venv),
-        "text": "".join(f"{line}\n" for line in _meant(text)),
+        "text": "".join(f"{line}\n" for line in _lines(text)),
     }
     return Plan("requirements", entry, venv, content)
 
@@ -154,3 +153,28 @@ def plan_write(plan: Plan, room: Path) -> Path:
 
 def build_command(python: str, plan_file: Path) -> list[str]:
     return [python, "-I", "-S", str(Path(build.__file__).resolve()), str(plan_file)]
+
+
+def fetch_stage(code: Mapping[str, Any], offer: Offer | None, *, room: Path, into: Path, python: str) -> dict[str, Any]:
+    """Write the plan into the empty directory `room`; return the stage for `launch.json`. Raises PlanError, OSError."""
+    if offer is None or offer.git is None:
+        raise PlanError("this node has no git; ask its operator to install it")
+    plan = {
+        **code,
+        "program": offer.git,
+        "proxies": dict(offer.proxies),
+        "into": str(into),
+        "room": str(room),
+        "why": str(room / "why"),
+        "commit": str(room / "commit"),
+    }
+    write_json(room / "plan.json", plan, durable=False)
+    return {
+        "what": "its code",
+        "argv": [python, "-I", "-S", str(Path(fetch.__file__).resolve()), str(room / "plan.json")],
+        "limit_s": offer.limits.build_s,
+        "disk_mib": offer.limits.one_gib * 1024,
+        "entry": None,
+        "why": plan["why"],
+        "commit": plan["commit"],
+    }

@@ -12,7 +12,7 @@
         recorder.step()                  # an iteration is over
         if recorder.should_stop():       # Berth asked the job to end: SIGTERM came
             save()
-            recorder.saved()             # what is done so far is in a checkpoint
+            recorder.saved()             # the samples so far are in a checkpoint
             break
 
 On each node one process records (LOCAL_RANK 0). A record is a line of JSON: sums since the last record, and up to ROWS

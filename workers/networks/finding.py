@@ -6,79 +6,66 @@ import contextlib
 import json
 import os
 import socket
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from workers.controls.cgroups import group_make, group_path2
+from workers.controls.cgroups import Group, group_make, group_path2
+from workers.networks.links import NetworkError, missing, nft
 from workers.networks.networks import trial_table_of
 from workers.networks.rules import Member, outer_rules, table_remove
 from workers.networks.settings import Service
-from workers.networks.site import own_addresses, site_find, unfit
-from workers.networks.tools import NetworkError, missing, nft
-from workers.networks.trial import Target, arrived, send_to, targets, try_cables
+from workers.networks.site import Site, own_addresses, site_find, unfit
+from workers.networks.trial import Target, send_to, take_arrivals, targets, try_cables
+from workers.protocol.inventory import Wall, wall
 from workers.system import log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from workers.controls.cgroups import Group
-    from workers.networks.site import Site
-    from workers.protocol.inventory import Wall
 
 _WORD = b"now"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """`parts`: the directory of the node's parts. `accounts`: two that no tenant has; None: tenants have none of their own."""
+def network_find(
+    parts: Path, url: str, network: IPv4Network | str, opened: tuple[Service, ...], accounts: tuple[int, int] | None
+) -> tuple[Wall, Site | None, bool]:
+    """Return the wall between tenants' networks; their site, None: they do not hold; whether rules by group hold.
 
-    parts: Path
-    url: str
-    network: IPv4Network | str
-    opened: tuple[Service, ...]
-    accounts: tuple[int, int] | None
-
-
-def network_find(asked: Asked) -> tuple[Wall, Site | None, bool]:
-    """Return the wall between tenants' networks; their site, None: they do not hold; whether rules by group hold."""
-    if asked.accounts is None:
-        return _wall("", "tenants' jobs have no accounts of their own here: see Tenants' accounts"), None, False
-    if why := _lacking(asked):
-        return _wall("", why), None, False
-    table = trial_table_of(asked.parts)
-    site, no_cables = _cables(asked, table)
-    no_members = try_members(own_addresses(), table, asked.accounts)
+    `parts`: the directory of the node's parts. `accounts`: two that no tenant has; None: tenants have none of their own.
+    """
+    why = ""
+    if accounts is None:
+        why = "tenants' jobs have no accounts of their own here: see Tenants' accounts"
+    elif network == "off":
+        why = "the node's settings switch it off (--jobs-network off)"
+    elif packages := missing():
+        why = f"install {' and '.join(packages)} on this node, and start its agent again"
+    if why or accounts is None:
+        return wall("network", "", why), None, False
+    table = trial_table_of(parts)
+    site, no_cables = _cables(network, opened, url, table)
+    no_members = try_members(own_addresses(), table, accounts)
     log.info("tenants' networks", one_node=no_cables or "apart", several_nodes=no_members or "apart")
     if site is None:
-        return _wall("" if no_members else "groups", no_cables), None, not no_members
+        return wall("network", "" if no_members else "groups", no_cables), None, not no_members
     return (
-        _wall("namespace", no_members and f"jobs over several nodes are not apart: {no_members}"),
+        wall("network", "namespace", no_members and f"jobs over several nodes are not apart: {no_members}"),
         site,
         not no_members,
     )
 
 
-def _lacking(asked: Asked) -> str:
-    """Return why nothing is to be tried; "": all that it needs is here."""
-    if asked.network == "off":
-        return "the node's settings switch it off (--jobs-network off)"
-    if packages := missing():
-        return f"install {' and '.join(packages)} on this node, and start its agent again"
-    return ""
-
-
-def _cables(asked: Asked, table: str) -> tuple[Site | None, str]:
+def _cables(network: IPv4Network | str, opened: tuple[Service, ...], url: str, table: str) -> tuple[Site | None, str]:
     """Return the site of tenants' networks; or None, and why they do not hold."""
-    assert isinstance(asked.network, IPv4Network)
-    if why := unfit(asked.network):
+    assert isinstance(network, IPv4Network)
+    if why := unfit(network):
         return None, why
-    url = _portal(asked.url)
-    site = site_find(asked.network, asked.opened, url)
-    is_far = url is not None and not url.address.is_loopback and str(url.address) not in site.addresses
-    why = try_cables(site, table, url if is_far else None)
+    portal = _portal(url)
+    site = site_find(network, opened, portal)
+    is_far = portal is not None and not portal.address.is_loopback and str(portal.address) not in site.addresses
+    why = try_cables(site, table, portal if is_far else None)
     return (None, why) if why else (site, "")
 
 
@@ -92,10 +79,6 @@ def _portal(url: str) -> Service | None:
     return Service(IPv4Address(found[0][4][0]), parts.port or (443 if parts.scheme == "https" else 80))
 
 
-def _wall(by: str, why: str) -> Wall:
-    return {"name": "network", "by": by, "why": why[:300]}
-
-
 def try_members(addresses: tuple[str, ...], table: str, accounts: tuple[int, int]) -> str:
     """Let a process try at another account's ports. Return "" when all holds, else what does not."""
     groups = [group_make(f"trial-{os.getpid()}-{each}", [""]) for each in ("a", "b")]
@@ -105,7 +88,7 @@ def try_members(addresses: tuple[str, ...], table: str, accounts: tuple[int, int
             return "no control group of cgroup 2 can be made here (root, or delegation in the unit, is needed)"
         members = [Member(path, uid, ()) for (_, path), uid in zip(found, accounts, strict=True)]  # type: ignore[misc]
         nft(outer_rules(table, None, (), members), groups=found[0][0])
-        return _tried(("127.0.0.1", "::1", *addresses), groups, accounts)
+        return _try_ports(("127.0.0.1", "::1", *addresses), groups, accounts)
     except OSError as error:
         return str(error)
     finally:
@@ -115,7 +98,7 @@ def try_members(addresses: tuple[str, ...], table: str, accounts: tuple[int, int
             nft(table_remove(table))
 
 
-def _tried(hosts: tuple[str, ...], groups: list[Group], accounts: tuple[int, int]) -> str:
+def _try_ports(hosts: tuple[str, ...], groups: list[Group], accounts: tuple[int, int]) -> str:
     with _child(groups[0], accounts[0], lambda talk: _serve(talk, hosts)) as server:
         there = _hear(server)
         for group, uid, wanted in (
@@ -140,7 +123,7 @@ def _serve(talk: socket.socket, hosts: tuple[str, ...]) -> None:
     waiting = targets(hosts, names=False)
     _say(talk, [[int(w.socket.family), int(w.socket.type), w.host, list(w.name), w.words] for w in waiting])
     while talk.recv(len(_WORD)):
-        got = arrived(waiting)
+        got = take_arrivals(waiting)
         _say(talk, [number for number, each in enumerate(waiting) if each in got])
 
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from workers.controls.cgroups import group_path2, owner_of, part_group
-from workers.networks.links import cable_of, cable_remove, network_make
-from workers.networks.rules import Member, outer_rules, table_remove
-from workers.networks.tools import NetworkError, missing, nft, table_is_there
+from workers.networks.links import NetworkError, cable_of, cable_remove, missing, network_make, nft, table_is_there
+from workers.networks.rules import Cable, Member, outer_rules, table_remove
 from workers.system import log
 from workers.system.files import BrokenFileError, read_record
 from workers.system.netns import namespace_of
@@ -24,7 +23,6 @@ from workers.system.netns import namespace_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from workers.networks.rules import Cable
     from workers.networks.site import Site
 
 
@@ -59,7 +57,7 @@ class Networks:
         return None
 
     def adopt(self, directory: Path, pid: int) -> None:
-        """Take over the network of a living part, as an earlier agent gave it. `begun` writes the rules."""
+        """Take over the network of a living part, as an earlier agent gave it. `write_rules` writes the rules."""
         launch = _launch(directory)
         with self._lock:
             try:
@@ -77,7 +75,7 @@ class Networks:
             if tenant in self._tenants:
                 self._tenants[tenant].parts.add(directory.name)
 
-    def begun(self) -> None:
+    def write_rules(self) -> None:
         """Write the rules for all adopted parts, in place of an earlier agent's. Raises NetworkError."""
         with self._lock:
             if self._tenants or self._site is not None or self._with_members:

@@ -11,13 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workers.networks.site import LINK
+from workers.networks.site import LINK, Site
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from workers.networks.settings import Service
-    from workers.networks.site import Site
 
 GATEWAY, INNER = "169.254.213.1", "eth0"
 """The node's address in every tenant's network, and the name of the cable's inner end."""

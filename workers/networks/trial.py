@@ -13,15 +13,13 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from workers.networks.links import cable_remove, network_make
-from workers.networks.rules import outer_rules, table_remove
-from workers.networks.tools import NetworkError, nft
+from workers.networks.links import NetworkError, cable_remove, network_make, nft
+from workers.networks.rules import Cable, outer_rules, table_remove
 from workers.system.netns import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from workers.networks.rules import Cable
     from workers.networks.settings import Service
     from workers.networks.site import Site
 
@@ -79,7 +77,7 @@ def send_to(target: Target) -> bool:
     return False
 
 
-def arrived(targets_tried: list[Target]) -> list[Target]:
+def take_arrivals(targets_tried: list[Target]) -> list[Target]:
     """Return which of them something has reached, and take it from them."""
     ready, _, _ = select.select([each.socket for each in targets_tried], [], [], ARRIVAL_S)
     for each in ready:
@@ -92,10 +90,10 @@ def arrived(targets_tried: list[Target]) -> list[Target]:
     return [each for each in targets_tried if each.socket in ready]
 
 
-def reached(namespace: int | None, tried: list[Target]) -> list[Target]:
+def find_reached(namespace: int | None, tried: list[Target]) -> list[Target]:
     """Return which of the targets can be reached from inside a namespace."""
     said = inside(namespace, lambda: [each for each in tried if send_to(each)])
-    got = arrived(tried)
+    got = take_arrivals(tried)
     return [each for each in tried if each in said or each in got]
 
 
@@ -105,7 +103,7 @@ def try_cables(site: Site, table: str, outside: Service | None) -> str:
     """
     try:
         with _two(site, table) as (one, other, address):
-            if wrong := _tried(site, one, other, address):
+            if wrong := _try_networks(site, one, other, address):
                 return wrong
             if outside is None or not _connects(None, outside) or _connects(one, outside):
                 return ""
@@ -116,18 +114,18 @@ def try_cables(site: Site, table: str, outside: Service | None) -> str:
         return str(error)
 
 
-def _tried(site: Site, one: int, other: int, address: str) -> str:
+def _try_networks(site: Site, one: int, other: int, address: str) -> str:
     hosts = ("127.0.0.1", "::1", *site.addresses)
     theirs = inside(one, lambda: targets((*hosts, address), names=True))
     nodes = targets(hosts, names=True)
     try:
-        if failed := [each for each in theirs if each not in reached(one, theirs)]:
+        if failed := [each for each in theirs if each not in find_reached(one, theirs)]:
             return f"a job did not reach its own tenant's port ({failed[0].words}); {REMEDY}"
-        if open_ones := reached(other, theirs):
+        if open_ones := find_reached(other, theirs):
             return f"a job still reached another tenant's port ({open_ones[0].words})"
-        if open_ones := reached(None, [each for each in theirs if each.host == address]):
+        if open_ones := find_reached(None, [each for each in theirs if each.host == address]):
             return f"the node still reached a tenant's port ({open_ones[0].words})"
-        if open_ones := reached(other, nodes):
+        if open_ones := find_reached(other, nodes):
             return f"a job still reached a port of the node ({open_ones[0].words})"
     finally:
         for each in (*theirs, *nodes):

@@ -53,7 +53,7 @@ def account_of(spec: Spec) -> Account:
         except KeyError:
             pass
         else:
-            return _checked(Account(found.pw_uid, found.pw_gid, found.pw_name), spec)
+            return _check(Account(found.pw_uid, found.pw_gid, found.pw_name), spec)
     try:
         uid = BASE + int(spec["tenant_id"])
     except ValueError as error:
@@ -61,14 +61,14 @@ def account_of(spec: Spec) -> Account:
     try:
         holder = pwd.getpwuid(uid).pw_name
     except KeyError:
-        return _checked(Account(uid, uid, str(uid)), spec)
+        return _check(Account(uid, uid, str(uid)), spec)
     raise AccountError(
         f"tenant {spec['tenant']} would run as account number {uid}, which is {holder}'s on this node; "
         "give the tenant an account of this node (unix_account)"
     )
 
 
-def _checked(account: Account, spec: Spec) -> Account:
+def _check(account: Account, spec: Spec) -> Account:
     why = None
     if not LEAST <= account.uid <= LARGEST or account.uid == NOBODY:
         why = f"its number, {account.uid}, is that of root or a system account"

@@ -108,11 +108,6 @@ class Adjusting:
         self._tools.journal.save(part)
         self._tools.reporter.wake()
         self._tools.problems.clear(f"cores {part.key}")
-        if order.get("share", 1.0) < 1 and "share" not in held:
-            self._tools.problems.note(
-                f"cores {part.key}",
-                f"Job {part.job} began under an older agent, and cannot be held back before it ends.",
-            )
         if not held["settled"]:
             said = f"Job {part.job} keeps binding itself to cores that it was not given; this node cannot keep it from that."
             self._tools.problems.note(f"cores {part.key}", said)

@@ -13,10 +13,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from workers.portal_client import PortalRefusedError
+from workers.portal_client import Portal, PortalRefusedError
 from workers.protocol.names import clean
 from workers.system import log
-from workers.system.filework import SlowFilesError
+from workers.system.filework import FileWork, SlowFilesError
 from workers.system.folderwalk import MOST_NOTES, GoneError, Seen, Walk, file_read, folder_walk
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from workers.parts.journal import Journal
     from workers.parts.part import Part
     from workers.parts.problems import Problems
-    from workers.portal_client import Portal
-    from workers.system.filework import FileWork
 
 FOLDER, WORK = "artefacts", "work"
 PIECE_BYTES = 2 * 1024 * 1024
@@ -115,7 +113,7 @@ class Artefacts:
         async with self._turns.setdefault(part.key, asyncio.Lock()):
             files = self._parts.setdefault(part.key, Files())
             try:
-                await self._look(part, files, final=final)
+                await self._walk_and_tell(part, files, final=final)
                 await self._send_some(part, files)
             except SlowFilesError:
                 return False
@@ -148,7 +146,7 @@ class Artefacts:
             part.artefacts_done = True
             self._journal.save(part)
 
-    async def _look(self, part: Part, files: Files, *, final: bool) -> None:
+    async def _walk_and_tell(self, part: Part, files: Files, *, final: bool) -> None:
         """Walk where a walk is due, and tell what came, changed or went."""
         if files.final or (not final and time.monotonic() < files.walk_at):
             return

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from functools import partial
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from workers.networks.tools import NetworkError
-from workers.parts.contents import ContentsError, DamagedError
-from workers.parts.laying import SpecError
+from workers.networks.links import NetworkError
+from workers.parts.contents import ContentsError, DamagedError, SpecError
 from workers.parts.part import Part
 from workers.parts.workspace import Workplace, part_environment, part_prepare
 from workers.portal_client import PortalAwayError, PortalRefusedError
@@ -19,13 +18,9 @@ from workers.system import log
 from workers.system.files import BrokenFileError, read_record, set_aside, write_json
 from workers.system.procs import boottime
 from workers.system.room import is_no_room
-from workers.telemetry.simulated import RESPONSE, response_parse
-from workers.telemetry.traffic import TRAFFIC, traffic_parse
-from workers.telemetry.turns import GPU_USE, use_parse
+from workers.telemetry.simulated import GPU_USE, RESPONSE, TRAFFIC, response_parse, traffic_parse, use_parse
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from workers.parts.ending import Ending
     from workers.parts.tools import Tools
     from workers.protocol.wire import Spec, Wanted

@@ -11,7 +11,17 @@ import asyncio
 import ssl
 from typing import TYPE_CHECKING, Any
 
-from workers.protocol.frames import MOST_DATA, ClosedError, FrameError, Kind, Stream, pack, said, saying, unpack
+from workers.protocol.frames import (
+    MOST_DATA,
+    ClosedError,
+    FrameError,
+    Kind,
+    Stream,
+    pack,
+    pack_end,
+    unpack,
+    unpack_object,
+)
 from workers.system import log
 from workers.system.room import is_no_room
 
@@ -33,7 +43,7 @@ MOST_FRAME = MOST_DATA + 64
 
 
 class Channel:
-    """`parts`: the journal, which says what runs here."""
+    """Opens the channel where the portal wants it, and serves its streams until it ends."""
 
     def __init__(self, url: str, *, token: str, verify: ssl.SSLContext | bool) -> None:
         self._url = f"ws{url.removeprefix('http')}/api/agent/v1/channel"
@@ -50,7 +60,7 @@ class Channel:
         """Tell it where parts are found, shells are started and ports are reached."""
         self._journal, self._servers = journal, {"terminal": terminals, "port": ports}
 
-    def wanted(self) -> None:
+    def open(self) -> None:
         """Open the channel, unless it is open or being opened."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
@@ -122,7 +132,7 @@ class Channel:
         if kind is Kind.OPEN:
             if stream is not None:
                 raise FrameError(f"stream {number} is open already")
-            asked, stream = said(body), Stream(number, send)
+            asked, stream = unpack_object(body), Stream(number, send)
             task = asyncio.create_task(self._serve(stream, asked, send))
             self._streams[number] = stream
             self._serving.add(task)
@@ -133,7 +143,7 @@ class Channel:
     async def _serve(self, stream: Stream, asked: dict[str, Any], send: Any) -> None:
         exit_code = None
         try:
-            code, detail, exit_code = await self._served(stream, asked, send)
+            code, detail, exit_code = await self._serve_kind(stream, asked, send)
         except ClosedError as error:
             code, detail = "closed", str(error)
         except OSError as error:
@@ -147,9 +157,9 @@ class Channel:
             self._streams.pop(stream.number, None)
             self._jobs.pop(stream.number, None)
         stream.end(code, detail)
-        await send(pack(Kind.CLOSE, stream.number, saying(code, detail, exit_code)))
+        await send(pack(Kind.CLOSE, stream.number, pack_end(code, detail, exit_code)))
 
-    async def _served(self, stream: Stream, asked: dict[str, Any], send: Any) -> Ended:
+    async def _serve_kind(self, stream: Stream, asked: dict[str, Any], send: Any) -> Ended:
         found, kind = self._part(asked), str(asked.get("kind"))
         if found is None:
             return "not_running", "This attempt of the job does not run on the node.", None

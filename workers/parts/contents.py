@@ -1,23 +1,26 @@
-"""The uploaded files of jobs: fetched from the portal once, kept by their hash, and laid into each part's directory.
+"""The files of jobs: uploads are fetched from the portal once and kept by their hash; all are laid into each part's directory.
 
 Kept contents lie in the agent's own directory, where no job writes. All the same each copy is checked by its hash.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import os
 from contextlib import suppress
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from workers.portal_client import PortalRefusedError
+from workers.portal_client import Portal, PortalRefusedError
 from workers.system import log
+from workers.system.room import is_no_room
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
-    from workers.portal_client import Portal
+    from workers.parts.accounts import Account
     from workers.protocol.wire import Spec, SpecFile
     from workers.system.filework import FileWork
 
@@ -123,11 +126,11 @@ class Contents:
                 target.write(piece)
         if found.hexdigest() != file["sha256"]:
             kept.unlink(missing_ok=True)
-            raise DamagedError(f"what this node kept of {file['path']} was damaged")
+            raise DamagedError(f"this node's copy of {file['path']} was damaged")
 
     def _trim(self, keep: set[str]) -> None:
         """Remove the longest unused contents above the limit, and the remains of a killed agent's fetch."""
-        found = sorted(self._kept())
+        found = sorted(self._list())
         over = sum(size for _, size, _ in found) - self._limit_bytes
         for _, size, path in found:
             if over <= 0:
@@ -137,7 +140,7 @@ class Contents:
                 over -= size
                 log.info("content removed", sha256=path.name[:12], bytes=size)
 
-    def _kept(self) -> Iterator[tuple[float, int, Path]]:
+    def _list(self) -> Iterator[tuple[float, int, Path]]:
         for path in self._root.glob("*/*"):
             with suppress(FileNotFoundError):
                 about = path.stat()
@@ -153,3 +156,63 @@ def is_safe(file: Any) -> bool:
     parts = str(file["path"]).split("/")
     plain = all(part not in {"", ".", ".."} for part in parts) and "\0" not in file["path"]
     return plain and len(file["sha256"]) == 64 and set(file["sha256"]) <= set("0123456789abcdef")
+
+
+class SpecError(Exception):
+    """The part cannot be prepared. The text names the field and the reason."""
+
+
+def _below(root: Path, relative: str, *, what: str) -> Path:
+    """Return `root/relative`. Raises SpecError when its name leads out of `root`."""
+    pure = PurePosixPath(relative)
+    if pure.is_absolute() or ".." in pure.parts or "\0" in relative:
+        raise SpecError(f"{what} {relative!r} leads out of the job's directory")
+    return root / pure
+
+
+def inside(root: Path, relative: str, *, what: str) -> Path:
+    """Return `root/relative`. Raises SpecError when it would lie outside `root`, through a link as well."""
+    path = _below(root, relative, what=what)
+    if not path.resolve().is_relative_to(root.resolve()):
+        raise SpecError(f"{what} {relative!r} leads out of the job's directory through a link")
+    return path
+
+
+def working_directory(job_dir: Path, wanted: str | None, account: Account | None) -> Path:
+    """Return the working directory. A relative one is made in the job's directory; an absolute one must exist already.
+
+    An account of its own enters it by its own rights, or fails to: this node's agent, which is root, does not look for it.
+    """
+    if wanted is None or not wanted.startswith("/"):
+        path = inside(job_dir, wanted or ".", what="working_directory")
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+    if account is None and not Path(wanted).is_dir():
+        raise SpecError(f"working_directory {wanted} does not exist on this node, or is no directory")
+    return Path(wanted)
+
+
+def files_write(job_dir: Path, files: dict[str, str]) -> None:
+    """Write the files below the part's new directory: nobody has written there yet, so there is no link to follow."""
+    for name, text in files.items():
+        path = _below(job_dir, name, what="file")
+        if path == job_dir:
+            raise SpecError(f"file {name!r} has no name")
+        try:
+            data = base64.b64decode(text, validate=True)
+        except binascii.Error as error:
+            raise SpecError(f"file {name!r} is not base64: {error}") from error
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        except OSError as error:
+            if is_no_room(error):  # the node's fault, and over when there is room
+                raise
+            raise SpecError(f"file {name!r} cannot be written: {error.strerror}") from error
+
+
+def upload_lay(spec: Spec, job_dir: Path, lay: Callable[[Spec, Path], None]) -> None:
+    for file in spec.get("upload") or ():
+        if not is_safe(file):
+            raise SpecError(f"uploaded file {file['path']!r} leads out of the job's directory")
+    lay(spec, job_dir)

@@ -32,7 +32,9 @@ class Ending:
         self._retelling: set[str] = set()
         self._emptied: set[str] = set()
         self.artefacts_wait_s = 0.0
-        tools.reporter.on_stop = self._stop_at_once
+        tools.reporter.on_stop = lambda part: (
+            None if part.dropped else self.drop(part, grace_s=0.0)
+        )  # else it is ending already
         tools.reporter.on_settled = self.close_if_done
         tools.shipper.on_done = self.close_if_done
 
@@ -79,10 +81,6 @@ class Ending:
             log.info("part dropped", **part.name, job=part.job)
         self.stop(part, grace_s=grace_s, detail="no longer wanted")
 
-    def _stop_at_once(self, part: Part) -> None:
-        if not part.dropped:  # else it is ending already
-            self.drop(part, grace_s=0.0)
-
     def retell(self, part: Part) -> None:
         """Report again what the portal had and has lost, together with the part's log and records."""
         if part.key not in self._retelling:
@@ -128,7 +126,7 @@ class Ending:
         self._tools.engine.reap()
         result = await self._tools.on_files(part, self._tools.engine.result, self._tools.journal.directory(part))
         if result is None:
-            result = await self._lost(part)
+            result = await self._kill_lost(part)
         if result["pid"] is not None:
             await self.report_running(part)
         if not part.live:
@@ -165,7 +163,7 @@ class Ending:
         self._tools.reporter.wake()
         log.info("part running", **part.name, job=part.job, pid=job["pid"])
 
-    async def _lost(self, part: Part) -> dict[str, Any]:
+    async def _kill_lost(self, part: Part) -> dict[str, Any]:
         """Kill what a shim without a result left behind, until nothing of it lives. Only then the part has ended."""
         directory = self._tools.journal.directory(part)
         while True:
@@ -174,8 +172,9 @@ class Ending:
                 break
             except TimeoutError as error:  # it has tried for seconds, and so will the next try
                 log.error("part does not die", **part.name, reason=str(error))
+        job = await self._tools.on_files(part, self._tools.engine.job, directory)
         return {
-            "pid": await self._tools.on_files(part, self._tools.engine.pid, directory),
+            "pid": job and job["pid"],
             "exit_code": None,
             "signal": None,
             "reason": "lost",

@@ -16,19 +16,17 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from workers.parts.part import part_read
+from workers.parts.part import Part, Phase, part_read
 from workers.parts.workspace import Rooms
 from workers.protocol.names import clean
 from workers.system import log
 from workers.system.files import BrokenFileError, set_aside, sync_directory, write_json
-from workers.system.reserve import Reserve
-from workers.system.room import is_no_room
+from workers.system.room import Reserve, is_no_room
 from workers.system.trees import tree_remove
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from workers.parts.part import Part, Phase
     from workers.protocol.wire import Report
 
 

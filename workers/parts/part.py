@@ -35,9 +35,9 @@ class Part:
     cores_sequence: int = 0
     # Of a virtual node's job: how its virtual GPUs answer to its cores.
     response: list[float] = field(default_factory=list)
-    # And its traffic of the virtual memory (`telemetry.traffic`).
+    # And its traffic of the virtual memory (`telemetry.simulated`).
     traffic: list[float] = field(default_factory=list)
-    # And its use of a virtual GPU (`telemetry.turns`).
+    # And its use of a virtual GPU (`telemetry.simulated`).
     gpu_use: list[float] = field(default_factory=list)
     # Its memory grant on each GPU that it shares; None: no limit. And why it was ended for taking more.
     gpu_memory_mib: int | None = None
@@ -62,7 +62,7 @@ class Part:
     artefacts_done: bool = False
     # It has secrets, which the portal is asked for when its shim starts. They are kept nowhere.
     secrets: bool = False
-    # When agents ended by an error in handling it, the last times, in Unix seconds (`workers.parts.faults`).
+    # When agents ended by an error in handling it, the last times, in Unix seconds (`workers.parts.problems`).
     faults: list[float] = field(default_factory=list)
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from workers.parts.adjusting import Adjusting
 from workers.parts.beginning import Beginning
 from workers.parts.ending import Ending
-from workers.parts.faults import MOST_FAULTS, faults_noted, is_faulty
+from workers.parts.problems import MOST_FAULTS, is_faulty, note_faults
 from workers.parts.reconcile import Action, decide, forgotten
 from workers.portal_client import Backoff, PortalAwayError, PortalRefusedError
 from workers.protocol.names import part_key
@@ -50,9 +50,9 @@ class Parts:
     async def adopt(self) -> None:
         """Take over every part that an earlier agent left, in the state that its directory shows."""
         for part in [p for p in self._tools.journal.parts.values() if p.live]:
-            with faults_noted(part.key, self._tools.journal):
+            with note_faults(part.key, self._tools.journal):
                 await self._adopt(part)
-        await self._tools.on_networks("networks", self._tools.networks.begun)
+        await self._tools.on_networks("networks", self._tools.networks.write_rules)
 
     async def _adopt(self, part: Part) -> None:
         engine, directory = self._tools.engine, self._tools.journal.directory(part)
@@ -77,14 +77,14 @@ class Parts:
     async def set_aside_broken(self) -> None:
         """Give up the parts whose records are broken, those that run without a record, and those that end agent after agent."""
         journal = self._tools.journal
-        broken = journal.broken | await self._tools.files.run("parts", self._unrecorded, limit_s=None)
+        broken = journal.broken | await self._tools.files.run("parts", self._find_unrecorded, limit_s=None)
         for name, why in broken.items():
             said = f"The record of part {name} cannot be read ({why}), so the part is lost."
             await self._set_aside(name, f"record {name}", said)
         for part in [each for each in journal.parts.values() if each.live and is_faulty(each)]:
             await self._give_up(part)
 
-    def _unrecorded(self) -> dict[str, str]:
+    def _find_unrecorded(self) -> dict[str, str]:
         journal, life = self._tools.journal, self._tools.engine.life
         known = journal.parts.keys() | journal.broken.keys()
         return {d.name: "it is gone" for d in journal.root.iterdir() if d.name not in known and life(d) == "alive"}
@@ -129,12 +129,12 @@ class Parts:
         behind = forgotten(wanted, parts)
         sure = behind & self._tools.reporter.told_before(asked_at)
         for action in decide(wanted, parts, retell=sure):
-            with faults_noted(action.key, self._tools.journal):
+            with note_faults(action.key, self._tools.journal):
                 self._act(action)
         for item in wanted:
             part = parts.get(part_key(item))
             if part is not None and part.job_key == item["job_key"]:
-                with faults_noted(part.key, self._tools.journal):
+                with note_faults(part.key, self._tools.journal):
                     self._adjusting.want(part, item)
         return behind != sure
 
@@ -147,7 +147,9 @@ class Parts:
         if action.kind in {"prepare", "start"}:
             if action.key not in self._begins:
                 self._begins.add(action.key)
-                self._spawn(action.key, self._begin(action.key)).add_done_callback(lambda _: self._begun(action.key))
+                self._spawn(action.key, self._begin(action.key)).add_done_callback(
+                    lambda _: self._act_again(action.key)
+                )
         elif action.kind == "answer" and action.wanted:
             # The node never had the part: report its end at once. From then on it cannot start.
             if self.place and part_key(action.wanted) not in self._begins:
@@ -163,7 +165,7 @@ class Parts:
         elif action.kind == "drop" and part:
             self._ending.drop(part, grace_s=self.place.node_grace_s if self.place else 0.0)
 
-    def _begun(self, key: str) -> None:
+    def _act_again(self, key: str) -> None:
         """Do what the portal asked of this part meanwhile. Preparing it again waits for the next list."""
         self._begins.discard(key)
         for action in decide(list(self._beginning.wanted.values()), self._tools.journal.parts):
@@ -172,13 +174,13 @@ class Parts:
 
     def _spawn(self, key: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `work` on a part as a task. An unexpected error in it ends the agent; the next agent adopts all parts."""
-        task = asyncio.get_running_loop().create_task(self._noting(key, work))
+        task = asyncio.get_running_loop().create_task(self._work(key, work))
         self._tasks.add(task)
         task.add_done_callback(self._done)
         return task
 
-    async def _noting(self, key: str, work: Coroutine[Any, Any, None]) -> None:
-        with faults_noted(key, self._tools.journal):
+    async def _work(self, key: str, work: Coroutine[Any, Any, None]) -> None:
+        with note_faults(key, self._tools.journal):
             await work
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -266,9 +268,9 @@ class Parts:
             return
         self._adjusting.follow(part)
         self._watched[part.key] = descriptor
-        asyncio.get_running_loop().add_reader(descriptor, self._shim_ended, part)
+        asyncio.get_running_loop().add_reader(descriptor, self._on_shim_end, part)
 
-    def _shim_ended(self, part: Part) -> None:
+    def _on_shim_end(self, part: Part) -> None:
         descriptor = self._watched.pop(part.key)
         asyncio.get_running_loop().remove_reader(descriptor)
         os.close(descriptor)

@@ -12,19 +12,16 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from workers.protocol.frames import MOST_DATA, ClosedError
-from workers.system.listening import listeners_of, still_listens
-from workers.system.netns import inside, namespace_of
+from workers.protocol.frames import MOST_DATA, ClosedError, Stream
+from workers.system.netns import Listener, inside, listeners_of, namespace_of, still_listens
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from workers.engines import Engine
+    from workers.engines.process import ProcessEngine
     from workers.parts.terminals import Ended
-    from workers.protocol.frames import Stream
     from workers.system.filework import FileWork
-    from workers.system.listening import Listener
 
 CONNECT_S = 12.0
 """A server that is busy lets some wait to be accepted; the portal gives up after 15 s."""
@@ -35,7 +32,7 @@ MOST_TOLD = 8
 
 
 class Ports:
-    def __init__(self, engine: Engine, files: FileWork) -> None:
+    def __init__(self, engine: ProcessEngine, files: FileWork) -> None:
         self._engine, self._files = engine, files
         self._looks: dict[Path, tuple[float, asyncio.Future[list[Listener]]]] = {}
 
@@ -50,12 +47,12 @@ class Ports:
         found = [each for each in listening if each.port == port]
         if not found:
             return "not_listening", _missing(port, listening), None
-        wire = await self._connected(directory, found[0])
+        wire = await self._connect(directory, found[0])
         if wire is None:
-            return "not_listening", f"What listens on port {port} of the job takes no connection now.", None
+            return "not_listening", f"The job's server on port {port} takes no connection now.", None
         with wire:
             await opened()
-            await _carried(stream, wire)
+            await _carry(stream, wire)
         return "ended", "The job has closed the connection.", None
 
     async def _listening(self, directory: Path) -> list[Listener]:
@@ -84,7 +81,7 @@ class Ports:
             if namespace is not None:
                 os.close(namespace)
 
-    async def _connected(self, directory: Path, listener: Listener) -> socket.socket | None:
+    async def _connect(self, directory: Path, listener: Listener) -> socket.socket | None:
         about = f"ports {directory.name}"
         for host in listener.hosts:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -116,7 +113,7 @@ def _missing(port: int, listening: list[Listener]) -> str:
     return f"Nothing in the job listens on port {port}. It listens on {there}."
 
 
-async def _carried(stream: Stream, wire: socket.socket) -> None:
+async def _carry(stream: Stream, wire: socket.socket) -> None:
     ways = [asyncio.ensure_future(each) for each in (_out(stream, wire), _in(stream, wire))]
     try:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)

@@ -35,7 +35,7 @@ def _newest_epochs(wanted: Sequence[Wanted], parts: Mapping[str, Part]) -> dict[
     return newest
 
 
-def _for_wanted(wanted: Wanted, part: Part | None) -> Action | None:
+def _action_for(wanted: Wanted, part: Part | None) -> Action | None:
     key = part_key(wanted)
     if part is None and wanted["started"]:
         return None  # it started here, but its record is gone, and it may still run: never start it twice
@@ -84,7 +84,7 @@ def decide(wanted: Sequence[Wanted], parts: Mapping[str, Part], retell: Collecti
         part = parts.get(key)
         if key in retell:
             actions.append(Action("retell", key, item))
-        action = _for_wanted(item, part)
+        action = _action_for(item, part)
         if action is None:
             continue
         if action.kind in {"stop", "answer"}:

@@ -110,12 +110,12 @@ def record_of(line: bytes) -> Iterations | None:
         return None
     try:
         value = json.loads(line)
-        return _checked(value) if isinstance(value, dict) else None
+        return _check(value) if isinstance(value, dict) else None
     except (ValueError, RecursionError, KeyError, TypeError, OverflowError):
         return None
 
 
-def _checked(value: dict[str, Any]) -> Iterations:
+def _check(value: dict[str, Any]) -> Iterations:
     """Return the record with its figures checked. Raises KeyError, TypeError or ValueError."""
     rows = value["rows"]
     if not isinstance(rows, list) or len(rows) > ROWS:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from workers.parts.recordlines import Found, records_read
-from workers.portal_client import PortalFailedError, PortalRefusedError
+from workers.portal_client import Portal, PortalFailedError, PortalRefusedError, try_each
 from workers.protocol.names import part_key, part_name
 from workers.system import log
-from workers.system.filework import SlowFilesError
+from workers.system.filework import FileWork, SlowFilesError
 
 if TYPE_CHECKING:
     from workers.parts.journal import Journal
     from workers.parts.part import Part
-    from workers.portal_client import Portal
     from workers.protocol.wire import PartRecords, RecordsTaken
-    from workers.system.filework import FileWork
 
 PARTS_AT_ONCE = 8
 """Most parts in one message, which stays below half a megabyte."""
@@ -42,15 +41,8 @@ class Records:
         self._done &= set(self._journal.parts)
         living = {"running", "ended", "closed"}
         parts = [p for p in self._journal.parts.values() if p.phase in living and p.key not in self._done]
-        more, failed = False, None
-        for first in range(0, len(parts), PARTS_AT_ONCE):
-            try:
-                more |= await self._send(parts[first : first + PARTS_AT_ONCE])
-            except PortalFailedError as error:
-                failed = error
-        if failed is not None:
-            raise failed
-        return more
+        groups = (parts[first : first + PARTS_AT_ONCE] for first in range(0, len(parts), PARTS_AT_ONCE))
+        return await try_each(partial(self._send, group) for group in groups)
 
     async def send_rest(self, part: Part) -> None:
         """Send all that an ended part still has. Raises PortalAwayError or PortalRefusedError."""
@@ -94,14 +86,7 @@ class Records:
         except PortalFailedError:
             if len(news) == 1:
                 raise
-            failed = None
-            for each in news:
-                try:
-                    await self._exchange([each])
-                except PortalFailedError as error:
-                    failed = error
-            if failed is not None:
-                raise failed from None
+            await try_each(partial(self._exchange, [each]) for each in news)
 
     async def _exchange(self, news: list[PartRecords]) -> None:
         try:

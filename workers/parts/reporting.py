@@ -14,7 +14,7 @@ from workers.system.procs import boottime
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workers.engines import Engine
+    from workers.engines.process import ProcessEngine
     from workers.parts.journal import Journal
     from workers.parts.part import Part
     from workers.parts.problems import Problems
@@ -29,7 +29,9 @@ MOST_ENTRIES = 500
 class Reporter:
     """Sends the journal's reports. `on_stop` hears of parts to stop, `on_settled` of each answered report."""
 
-    def __init__(self, *, portal: Portal, journal: Journal, engine: Engine, problems: Problems, boot_id: str) -> None:
+    def __init__(
+        self, *, portal: Portal, journal: Journal, engine: ProcessEngine, problems: Problems, boot_id: str
+    ) -> None:
         self._problems = problems
         self._portal = portal
         self._journal = journal
@@ -66,11 +68,13 @@ class Reporter:
             parts = list(self._journal.parts.values())
             # A dropped part is named too until it is dead: the portal hears of all that runs here.
             holding = [p for p in parts if p.live and p.phase != "claimed"]
-            reports = [*self.disowned.values(), *(report for p in parts for report in self._reports(p))]
+            # Were a report sent before it is on disk, and the agent killed then, the next agent could give its number to another.
+            on_disk = [p for p in parts if p.key not in self._journal.unsaved]
+            reports = [*self.disowned.values(), *(report for p in on_disk for report in p.reports)]
             try:
                 for first in range(0, max(len(reports), len(holding), 1), MOST_ENTRIES):
                     piece = slice(first, first + MOST_ENTRIES)
-                    await self._exchange(reports[piece], [_held(p) for p in holding[piece]])
+                    await self._exchange(reports[piece], [_name_held(p) for p in holding[piece]])
             except BaseException:
                 self._changed.set()  # it is still to be sent
                 raise
@@ -88,14 +92,6 @@ class Reporter:
         if self.health is not None:
             body["health"] = self.health()
         self._take(await self._portal.report(body), begun)
-
-    def _reports(self, part: Part) -> list[Report]:
-        """Return the part's reports that are on disk.
-
-        If a report were sent before it is on disk and the agent were killed then, the next agent could send another report
-        under the same number.
-        """
-        return [] if part.key in self._journal.unsaved else part.reports
 
     def _take(self, answer: ReportAnswer, begun: float) -> None:
         for refused in answer["refused"]:
@@ -154,7 +150,7 @@ class Reporter:
         self.leased_until[part.key] = until
 
 
-def _held(part: Part) -> Held:
+def _name_held(part: Part) -> Held:
     """Name a part that is here, and the order about its cores that holds: none while one is open.
 
     A part that an older agent began has a shim that follows no such order, and its record names no cores.

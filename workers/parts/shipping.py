@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING
 
-from workers.controls.joblog import CHUNK_BYTES, STREAMS, log_read, logs_known
+from workers.controls.joblog import CHUNK_BYTES, STREAMS, log_identities, log_read
 from workers.parts.together import PIECE_BYTES, Heard, News, requests_of
-from workers.portal_client import PortalAwayError, PortalFailedError, PortalRefusedError
+from workers.portal_client import Portal, PortalAwayError, PortalFailedError, PortalRefusedError, try_each
 from workers.system import log
 from workers.system.files import BrokenFileError
-from workers.system.filework import SlowFilesError
+from workers.system.filework import FileWork, SlowFilesError
 from workers.system.procs import boot_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workers.engines import Engine
+    from workers.engines.process import ProcessEngine
     from workers.parts.journal import Journal
     from workers.parts.part import Part
     from workers.parts.problems import Problems
-    from workers.portal_client import Portal
-    from workers.protocol.wire_logs import LogTaken
-    from workers.system.filework import FileWork
+    from workers.protocol.wire import LogTaken
 
 AGAIN_S = 0.5
 
@@ -32,7 +31,7 @@ class Shipper:
     """Keeps how far each log is sent. After a restart the answer to the first chunk corrects that."""
 
     def __init__(
-        self, *, portal: Portal, journal: Journal, engine: Engine, files: FileWork, problems: Problems
+        self, *, portal: Portal, journal: Journal, engine: ProcessEngine, files: FileWork, problems: Problems
     ) -> None:
         self._portal = portal
         self._journal = journal
@@ -61,14 +60,7 @@ class Shipper:
 
     async def _ship_apart(self, parts: list[Part]) -> bool:
         """Send a chunk of each stream by itself. One that the portal fails over holds back no other."""
-        more, failed = False, None
-        for part in parts:
-            try:
-                more |= await self.ship(part)
-            except PortalFailedError as error:
-                failed = error
-        if failed is not None:
-            raise failed
+        more = await try_each(partial(self.ship, part) for part in parts)
         self._apart = False
         return more
 
@@ -231,7 +223,7 @@ class Shipper:
         known = self._known.get(part.key)
         if known is None:
             job = self._engine.job(directory)
-            known = logs_known(job, boot_id())
+            known = log_identities(job, boot_id())
             if job is not None:
                 self._known[part.key] = known
         return log_read(directory / stream, offset, known.get(stream), most)

@@ -18,16 +18,14 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
-from workers.protocol.frames import MOST_SIZE, ClosedError
-from workers.system.filework import SlowFilesError
+from workers.protocol.frames import MOST_SIZE, ClosedError, Stream
+from workers.system.filework import FileWork, SlowFilesError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from workers.engines import Engine
-    from workers.protocol.frames import Stream
-    from workers.system.filework import FileWork
+    from workers.engines.process import ProcessEngine
 
 Ended = tuple[str, str, int | None]
 LOOK_S, PATIENCE_S = 0.05, 5.0
@@ -42,7 +40,7 @@ NOT_STARTED = "The job did not start a shell. It began before this node's Berth 
 
 
 class Terminals:
-    def __init__(self, engine: Engine, files: FileWork) -> None:
+    def __init__(self, engine: ProcessEngine, files: FileWork) -> None:
         self._engine, self._files = engine, files
         self._locks: dict[Path, asyncio.Lock] = {}
 
@@ -70,7 +68,7 @@ class Terminals:
                 finally:
                     os.close(slave)
                 await opened()
-                exit_code = await carried(stream, master, end)
+                exit_code = await carry(stream, master, end)
         finally:
             stream.on_size = lambda _columns, _rows: None
             os.close(master)
@@ -142,7 +140,7 @@ class End:
             return True
         return bool(self._told)
 
-    async def told(self) -> int | None:
+    async def read_code(self) -> int | None:
         """Return the exit code once the shell has ended; None when the shim has gone without a word."""
         while True:
             try:
@@ -155,9 +153,9 @@ class End:
                 return int(self._told) if self._told.isdigit() and len(self._told) < 4 else None
 
 
-async def carried(stream: Stream, master: int, end: End) -> int | None:
+async def carry(stream: Stream, master: int, end: End) -> int | None:
     """Carry both ways until the shell ends or the stream does; return the exit code, None where there is none."""
-    told = asyncio.ensure_future(end.told())
+    told = asyncio.ensure_future(end.read_code())
     out, back = asyncio.ensure_future(_out(stream, master, told)), asyncio.ensure_future(_in(stream, master))
     try:
         await asyncio.wait([out, back], return_when=asyncio.FIRST_COMPLETED)

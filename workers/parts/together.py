@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from workers.parts.part import Part
-    from workers.protocol.wire_logs import LogPiece
+    from workers.protocol.wire import LogPiece
 
 PIECE_BYTES = 16 * 1024
 """A stream with more news than this goes by requests of its own."""

@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from workers.networks.tools import NetworkError
+from workers.networks.links import NetworkError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from workers.engines import Engine
+    from workers.engines.process import ProcessEngine
     from workers.networks.networks import Networks
     from workers.parts.artefacts import Artefacts
     from workers.parts.contents import Contents
@@ -31,7 +31,7 @@ _Value = TypeVar("_Value")
 class Tools:
     portal: Portal
     journal: Journal
-    engine: Engine
+    engine: ProcessEngine
     reporter: Reporter
     shipper: Shipper
     records: Records

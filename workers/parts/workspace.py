@@ -7,24 +7,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from workers.environments.code import fetch_stage
-from workers.environments.plan import PlanError, build_command, plan_write, software_plan
+from workers.environments.plan import Plan, PlanError, build_command, fetch_stage, plan_write, software_plan
 from workers.environments.tidying import used_mark
 from workers.parts.accounts import Account, AccountError, account_of, give
-from workers.parts.laying import SpecError, files_write, upload_lay, working_directory
+from workers.parts.contents import SpecError, files_write, upload_lay, working_directory
 from workers.protocol.names import part_name
 from workers.system.files import write_json
-from workers.system.mps import mps_daemon
+from workers.system.gpus import Devices, mps_daemon
 from workers.system.trees import tree_remove
-from workers.telemetry.turns import SPEED_FILE
+from workers.telemetry.simulated import SPEED_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from workers.environments.offer import Offer
-    from workers.environments.plan import Plan
     from workers.protocol.wire import Spec, Wanted
-    from workers.system.devices import Devices
     from workers.system.landlock import Walls
     from workers.system.view import View
 

@@ -63,7 +63,7 @@ def unpack(frame: bytes) -> tuple[Kind, int, bytes]:
     return kind, number, body
 
 
-def said(body: bytes) -> dict[str, Any]:
+def unpack_object(body: bytes) -> dict[str, Any]:
     """Return the JSON object of a frame OPEN or CLOSE. Raises FrameError."""
     try:
         value = json.loads(body)
@@ -74,7 +74,7 @@ def said(body: bytes) -> dict[str, Any]:
     return value
 
 
-def saying(code: str, detail: str, exit_code: int | None = None) -> bytes:
+def pack_end(code: str, detail: str, exit_code: int | None = None) -> bytes:
     """Return the body of a frame CLOSE. `exit_code`: of the shell that has ended."""
     return json.dumps({"code": code, "detail": detail[:600], "exit_code": exit_code}).encode()
 
@@ -115,7 +115,7 @@ class Stream:
         elif kind is Kind.OPENED:
             self._is_open = True
         elif kind is Kind.CLOSE:
-            heard = said(body)
+            heard = unpack_object(body)
             if self.why is None and type(code := heard.get("exit_code")) is int and 0 <= code <= MOST_EXIT:
                 self.exit_code = code
             self.end(str(heard.get("code", ""))[:40], str(heard.get("detail", ""))[:600])
@@ -131,14 +131,14 @@ class Stream:
         """Return when the other end has opened it. Raises ClosedError."""
         while not self._is_open:
             self._check()
-            await self._changed()
+            await self._wait_change()
 
     async def read(self) -> bytes:
         """Return the received bytes, and give the credit for them back; b"" at the end of the stream."""
         while not self._came:
             if self.why is not None:
                 return b""
-            await self._changed()
+            await self._wait_change()
         data = self._came.popleft()
         self._held -= len(data)
         self.moved += len(data)
@@ -151,7 +151,7 @@ class Stream:
         while data:
             while self._room == 0:
                 self._check()
-                await self._changed()
+                await self._wait_change()
             self._check()
             piece = data[: min(self._room, MOST_DATA)]
             data = data[len(piece) :]
@@ -171,7 +171,7 @@ class Stream:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def _changed(self) -> None:
+    async def _wait_change(self) -> None:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         try:

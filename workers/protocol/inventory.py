@@ -20,6 +20,11 @@ class Wall(TypedDict):
     why: str
 
 
+def wall(name: str, by: str, why: str = "") -> Wall:
+    """Return a wall as the portal takes it. `why` is cut to its length there."""
+    return {"name": name, "by": by, "why": why[:300]}
+
+
 class Isolation(TypedDict):
     """Whether jobs are kept out of Berth's `files`, and from sending it `signals`; `why`: the reason why not."""
 

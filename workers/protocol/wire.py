@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-from workers.protocol.wire_code import SpecCode  # noqa: TC001 - type hints are read when it runs
-
 State = Literal["prepared", "running", "ended"]
 Reason = Literal[
     "exit",
@@ -37,7 +35,7 @@ class Hello(TypedDict):
     grace_s: float
     lease_grace_s: float
     logs_together_bytes: NotRequired[int]  # absent: a portal that takes one log at a time
-    measures: NotRequired[dict[str, list[str]]]  # measures that the portal takes; absent: a portal of version 0.1
+    measures: dict[str, list[str]]  # that the portal takes
 
 
 class PartName(TypedDict):
@@ -103,6 +101,15 @@ class ArtefactRules(TypedDict):
     files: int  # the most that are kept
 
 
+class SpecCode(TypedDict, total=False):
+    """A repository that is fetched before the command; {}: none."""
+
+    git: str
+    ref: str
+    submodules: bool
+    schemes: list[str]
+
+
 class Spec(PartName):
     job: int | str
     job_key: str
@@ -136,6 +143,13 @@ class Spec(PartName):
     profile: bool
     epochs_before: int
     log_limit_bytes: int
+
+
+class Secrets(TypedDict):
+    """The values of a part's secrets: of its variables, and of its code's token or key ("": none)."""
+
+    environment: dict[str, str]
+    code: str
 
 
 class Report(PartName):
@@ -291,3 +305,49 @@ class RecordsAnswer(TypedDict):
 class LogAnswer(TypedDict):
     next_offset: int
     full: NotRequired[bool]
+
+
+class ArtefactFile(TypedDict):
+    path: str
+    size: int
+    modified_ns: int
+
+
+class ArtefactsRequest(PartName):
+    boot_id: str
+    files: list[ArtefactFile]
+    gone: list[str]
+    notes: list[list[str]] | None
+    notes_more: int
+
+
+class ArtefactTaken(TypedDict):
+    path: str
+    state: Literal["send", "kept", "refused"]
+    offset: int
+    detail: str
+
+
+class ArtefactsAnswer(TypedDict):
+    files: list[ArtefactTaken]
+
+
+class LogPiece(PartName):
+    stream: str
+    offset: int
+    data: str  # base64
+
+
+class LogsBody(TypedDict):
+    pieces: list[LogPiece]
+
+
+class LogTaken(PartName):
+    stream: str
+    next_offset: int
+    full: bool
+    code: OffsetCode | None
+
+
+class LogsAnswer(TypedDict):
+    pieces: list[LogTaken]

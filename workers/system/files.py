@@ -1,13 +1,15 @@
-"""Writes files that survive a kill -9 at any instruction, and reads files without trust in what lies there.
+"""Writes files that survive a kill -9 at any instruction, reads files without trust in what lies there, locks them, mends modes.
 
 A reader sees the old content or the new, never half of it. Nothing here waits for a pipe, follows a link or reads
-without end: where the kernel cannot keep a job of the same account out, it may have put something else there.
+without end: where the kernel cannot keep a job of the same account out, it may have put something else there. Landlock keeps
+a job from reading our files, not from changing their modes (chmod).
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -16,6 +18,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 _numbers = count()  # several threads of one process may write one file
@@ -140,3 +143,42 @@ def read_record(path: Path, **fields: type | tuple[type, ...]) -> dict[str, Any]
         if not isinstance(value.get(name), kind):
             raise BrokenFileError(path, f"has no proper {name!r}")
     return value
+
+
+def lock_take(path: Path) -> int | None:
+    """Lock a file, and make it if need be; return the descriptor that holds the lock, None when another process does."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+_DIRECTORY, _FILE = 0o700, 0o600
+
+
+def fix_modes(paths: Iterable[Path]) -> list[Path]:
+    """Let the owner use these directories and plain files again, in this order; return those that were changed."""
+    closed = []
+    for path in paths:
+        try:
+            mode = path.lstat().st_mode
+            needed = _DIRECTORY if stat.S_ISDIR(mode) else _FILE if stat.S_ISREG(mode) else 0
+            if mode & needed != needed:
+                path.chmod(needed)
+                closed.append(path)
+        except OSError:  # gone meanwhile, or not ours
+            continue
+    return closed
+
+
+def entries(*directories: Path) -> Iterable[Path]:
+    """Yield each directory, then its entries. The entries are read after the caller has set the directory's mode right."""
+    for directory in directories:
+        yield directory
+        try:
+            yield from sorted(directory.iterdir())
+        except OSError:
+            continue

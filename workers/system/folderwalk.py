@@ -65,13 +65,13 @@ class Walk:
 
     def note(self, path: str, why: str) -> None:
         if len(self.names) < MOST_NOTES:
-            self.names.append((path_shown(path), why))
+            self.names.append((show_path(path), why))
         else:
             self.uncounted += 1
 
     def note_folder(self, path: str, why: str) -> None:
         if len(self.folders) < MOST_NOTES:
-            self.folders.append((path_shown(path), why))
+            self.folders.append((show_path(path), why))
         else:
             self.uncounted += 1
 
@@ -82,7 +82,7 @@ class Walk:
         self.uncounted += other.uncounted
 
 
-def path_shown(path: str) -> str:
+def show_path(path: str) -> str:
     """Return a path for a person: invisible characters are escaped as in Python, and a long one has its two ends."""
     shown = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in path)
     if len(shown) > NOTE_CHARACTERS:
@@ -180,7 +180,7 @@ def _take(
     except OSError:
         return None
     if stat.S_ISDIR(about.st_mode):
-        return _entered(found, path, above, about.st_dev == own.st_dev) if leads else None
+        return _enter(found, path, above, about.st_dev == own.st_dev) if leads else None
     if not matches:
         return None
     why = _problem(about, own) or _name_problem(path)
@@ -193,7 +193,7 @@ def _take(
     return None
 
 
-def _entered(found: Walk, path: str, above: int, same: bool) -> int | None:
+def _enter(found: Walk, path: str, above: int, same: bool) -> int | None:
     """Open a folder to go into; None where that fails, which is noted."""
     if not same:
         found.note_folder(path, "it lies on another file system: nothing in it is looked at")
@@ -256,10 +256,10 @@ def file_open(root: Path, path: str) -> int:
     return descriptor
 
 
-def file_read(root: Path, path: str, told: Seen, *, start: int, stop: int, may_grow: bool) -> bytes:
-    """Return bytes `start` to before `stop` of the very content of `told`. Raises GoneError where it is another now.
+def file_read(root: Path, path: str, seen: Seen, *, start: int, stop: int, may_grow: bool) -> bytes:
+    """Return bytes `start` to before `stop` of the very content of `seen`. Raises GoneError where it is another now.
 
-    `may_grow`: `told` is the beginning of a file that is appended to.
+    `may_grow`: `seen` is the beginning of a file that is appended to.
     """
     descriptor = file_open(root, path)
     try:
@@ -272,7 +272,7 @@ def file_read(root: Path, path: str, told: Seen, *, start: int, stop: int, may_g
     finally:
         os.close(descriptor)
     now = Seen(about.st_size, about.st_mtime_ns, about.st_ino)
-    grown = may_grow and now.inode == told.inode and now.size >= told.size
-    if (now != told and not grown) or len(data) != stop - start:
+    grown = may_grow and now.inode == seen.inode and now.size >= seen.size
+    if (now != seen and not grown) or len(data) != stop - start:
         raise GoneError(path)
     return bytes(data)

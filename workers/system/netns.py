@@ -1,11 +1,18 @@
-"""Network namespaces: made, found, and entered by a thread that ends there. A socket stays in the one in which it was made."""
+"""Network namespaces, and the ports that processes listen on in them. A socket stays in the namespace in which it was made."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import socket
+import struct
 import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from workers.system.procs import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,3 +83,77 @@ def _call(name: str, *arguments: object) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:
         raise OSError(ctypes.get_errno(), f"{name}: {os.strerror(ctypes.get_errno())}")
+
+
+MOST_DESCRIPTORS = 50_000
+"""Most open files of a job that are looked at; a port behind more files is not found."""
+_ANY = {"0.0.0.0": ("127.0.0.1",), "::": ("::1", "127.0.0.1")}  # noqa: S104 - where such a socket is reached
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """`inode`: names the socket, and no other one later on while it is open. `hosts`: addresses to try, in this order."""
+
+    inode: int
+    port: int
+    hosts: tuple[str, ...]
+
+
+def listeners(pid: int) -> dict[int, Listener]:
+    """Return every TCP socket that listens in the network of a process, by inode."""
+    found = {}
+    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        with (
+            suppress(FileNotFoundError),
+            Path(f"/proc/{pid}/net", table).open(encoding="ascii") as file,
+        ):  # perhaps no IPv6
+            next(file, None)
+            for line in file:
+                fields = line.split()
+                if fields[3] == "0A":
+                    host, _, port = fields[1].partition(":")
+                    address = _address(host, family)
+                    inode = int(fields[9])
+                    found[inode] = Listener(inode, int(port, 16), _ANY.get(address, (address,)))
+    return found
+
+
+def listeners_of(subreaper: int) -> list[Listener]:
+    """Return the ports that the living descendants of a process listen on, lowest first. Raises OSError."""
+    everywhere = listeners(subreaper)
+    inodes: set[int] = set()
+    looked = 0
+    for process in Tree(subreaper).scan(full=True):
+        names = _descriptors(process.pid)
+        looked += len(names)
+        if looked > MOST_DESCRIPTORS:
+            break
+        inodes |= {inode for name in names if (inode := _socket(process.pid, name)) is not None}
+    return sorted((everywhere[inode] for inode in inodes & everywhere.keys()), key=lambda each: (each.port, each.inode))
+
+
+def still_listens(listener: Listener, pid: int) -> bool:
+    """Say whether it is that very socket that has the port now, in the network of a process. Raises OSError."""
+    now = listeners(pid).get(listener.inode)
+    return now is not None and now.port == listener.port
+
+
+def _address(text: str, family: socket.AddressFamily) -> str:
+    """Return an address as /proc writes it: words of 32 bits, each in the machine's own order."""
+    words = [int(text[at : at + 8], 16) for at in range(0, len(text), 8)]
+    return socket.inet_ntop(family, struct.pack(f"={len(words)}I", *words))
+
+
+def _descriptors(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208 - names only
+    except OSError:  # it has ended, or hides from this account
+        return []
+
+
+def _socket(pid: int, name: str) -> int | None:
+    try:
+        target = os.readlink(f"/proc/{pid}/fd/{name}")  # noqa: PTH115 - many thousand times
+    except OSError:  # it is closed meanwhile
+        return None
+    return int(target[8:-1]) if target.startswith("socket:[") else None

@@ -27,7 +27,7 @@ class Patterns:
         self._patterns = [pattern.split("/") for pattern in patterns]
         self._compiled: dict[str, Callable[[str], object]] = {}
         self.compared = 0
-        self.begin = self._closed((number, 0) for number in range(len(self._patterns)))
+        self.begin = self._close((number, 0) for number in range(len(self._patterns)))
 
     @property
     def is_tired(self) -> bool:
@@ -48,7 +48,7 @@ class Patterns:
                 compiled = self._compiled[pattern[place]] = re.compile(translate(pattern[place])).match
             if compiled(name) is not None:
                 found.append((number, place + 1))
-        return self._closed(found)
+        return self._close(found)
 
     def is_match(self, places: Places) -> bool:
         return any(place == len(self._patterns[number]) for number, place in places)
@@ -56,7 +56,7 @@ class Patterns:
     def may_lead(self, places: Places) -> bool:
         return any(place < len(self._patterns[number]) for number, place in places)
 
-    def _closed(self, places: Iterable[tuple[int, int]]) -> Places:
+    def _close(self, places: Iterable[tuple[int, int]]) -> Places:
         """`**` stands for no folder as well."""
         found = set()
         for number, place in places:

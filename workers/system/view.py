@@ -76,13 +76,13 @@ def unreachable(paths: Iterable[Path], uid: int, gid: int) -> set[Path]:
     os.setegid(gid)
     os.seteuid(uid)
     try:
-        return {barred for path in paths if (barred := _barred(path)) is not None}
+        return {barred for path in paths if (barred := _find_bar(path)) is not None}
     finally:
         os.seteuid(0)
         os.setegid(0)
 
 
-def _barred(path: Path) -> Path | None:
+def _find_bar(path: Path) -> Path | None:
     for step in (*reversed(path.parents), path):
         try:
             os.stat(step)  # noqa: PTH116 - the shim does without pathlib where it can

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from workers.system import log
-from workers.telemetry.sampler import FAST, GpuLook, GpuSample, GpuSampler, GpuTrouble, PartUse
+from workers.telemetry.sampler import FAST, GpuDetails, GpuSample, GpuSampler, GpuTrouble, PartUse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LOOK_S = 1.0
+DETAILS_S = 1.0
 """Shortest period of the slow figures."""
 LAST = 20
 FASTEST_S, SLOWEST_S = 0.001, 10.0
@@ -32,16 +32,16 @@ FRESH_PERIODS = 2.5
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Readings:
     """Readings since the last call: means by GPU, and of FAST measures the percentile, highest and last readings."""
 
     gpus: dict[int, GpuSample] = field(default_factory=dict)
     high: dict[tuple[int, str], float] = field(default_factory=dict)
     most: dict[tuple[int, str], float] = field(default_factory=dict)
     last: dict[tuple[int, str], list[float | None]] = field(default_factory=dict)
-    look: GpuLook | None = None
+    details: GpuDetails | None = None
     troubles: tuple[GpuTrouble, ...] = ()
-    readings: int = 0
+    count: int = 0
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -59,7 +59,7 @@ class Beat:
         self.parts: tuple[PartUse, ...] = ()
         self._ring: deque[dict[int, GpuSample]] = deque(maxlen=RING)
         self._tail: deque[dict[int, GpuSample]] = deque(maxlen=LAST)
-        self._looked: tuple[float, GpuLook] | None = None
+        self._details: tuple[float, GpuDetails] | None = None
         self._troubles: deque[GpuTrouble] = deque(maxlen=TROUBLES)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -78,17 +78,17 @@ class Beat:
         return self.period_s < 1.0
 
     def _run(self) -> None:
-        due = look_due = time.monotonic()
+        due = details_due = time.monotonic()
         while not self._ended.is_set():
             try:
                 now = time.monotonic()
-                if now >= look_due:
-                    look_due = now + max(LOOK_S, self.period_s)
-                    self.look()
+                if now >= details_due:
+                    details_due = now + max(DETAILS_S, self.period_s)
+                    self.read_details()
                 self.read()
             except Exception as error:  # noqa: BLE001 - whatever a driver does, the node goes on without these figures
                 log.error("gpus cannot be read", reason=f"{type(error).__name__}: {error}")
-                self._ended.wait(LOOK_S)
+                self._ended.wait(DETAILS_S)
             else:
                 self.answered_at = time.monotonic()
             due = max(due + self.period_s, time.monotonic())  # a late reading is not made up for
@@ -100,12 +100,12 @@ class Beat:
         self._tail.append(reading)
         self._read_at = time.monotonic()
 
-    def look(self) -> None:
-        found = self._gpus.look(self.parts)
-        self._looked = (time.monotonic(), found)
+    def read_details(self) -> None:
+        found = self._gpus.read_details(self.parts)
+        self._details = (time.monotonic(), found)
         self._troubles.extend(found.troubles)
 
-    def take(self) -> Taken:
+    def take(self) -> Readings:
         """Return the readings since the last call, and begin again."""
         readings = [self._ring.popleft() for _ in range(len(self._ring))]
         if not readings and self._tail and self._fresh(self._read_at, self.period_s):
@@ -117,16 +117,16 @@ class Beat:
                     if (value := getattr(sample, name)) is not None:
                         values.setdefault((index, name), []).append(value)
         fine = self.is_fine and bool(readings)
-        looked = self._looked
-        look = looked[1] if looked and self._fresh(looked[0], max(LOOK_S, self.period_s)) else None
-        return Taken(
-            gpus=_means(readings[-1] if readings else {}, values, look),
+        read = self._details
+        details = read[1] if read and self._fresh(read[0], max(DETAILS_S, self.period_s)) else None
+        return Readings(
+            gpus=_means(readings[-1] if readings else {}, values, details),
             high={key: percentile(own, HIGH_SHARE) for key, own in values.items()} if fine else {},
             most={key: max(own) for key, own in values.items()} if fine else {},
             last=self._last() if fine else {},
-            look=look,
+            details=details,
             troubles=tuple(self._troubles.popleft() for _ in range(len(self._troubles))),
-            readings=len(readings),
+            count=len(readings),
         )
 
     @staticmethod
@@ -143,12 +143,12 @@ class Beat:
 
 
 def _means(
-    reading: dict[int, GpuSample], values: dict[tuple[int, str], list[float]], look: GpuLook | None
+    reading: dict[int, GpuSample], values: dict[tuple[int, str], list[float]], details: GpuDetails | None
 ) -> dict[int, GpuSample]:
-    """Return the mean of each fast measure beside the slow ones of the last look."""
+    """Return the mean of each fast measure beside the last details."""
     found = {}
     for index in reading:
-        slow = look.samples.get(index) if look else None
+        slow = details.samples.get(index) if details else None
         read = {name: values.get((index, name), ()) for name in FAST}
         means = {name: round(sum(own) / len(own), 2) if own else None for name, own in read.items()}
         found[index] = replace(slow or GpuSample(None, None, None), **means)

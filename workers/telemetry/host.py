@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psutil
 
-from workers.telemetry.counters import Rates
-from workers.telemetry.resctrl import machine_bytes
+from workers.telemetry.sampler import Rates
+from workers.telemetry.traffic import machine_bytes
 
 RESCTRL = Path("/sys/fs/resctrl")
 _VIRTUAL_LINKS = ("lo", "veth", "docker", "br-", "virbr", "tun", "tap", "bond", "team")

@@ -2,10 +2,17 @@
 
 A function that the driver lacks gives None for its figure, and is no trouble. A GPU that is lost, needs a reset, or answers
 nothing at all is one (`GpuTrouble`), and so is each Xid that the driver tells.
+
+An operator may have cut a GPU into instances (MIG). Each is a device of its own type; the whole one is out of use beside them.
+Berth makes no instances and removes none. Of an instance the driver gives only its memory and its processes: use, power, clocks
+and errors it refuses. They are not asked for and stay unknown (`OF_AN_INSTANCE`). Xids are not followed on a GPU that is cut, and
+between instances there are no links. By the profile at the end of its type's name (`... MIG 1g.10gb`) the portal knows an
+instance.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -14,25 +21,62 @@ from typing import TYPE_CHECKING, Any
 import pynvml
 
 from workers.system import log
-from workers.telemetry.links import gpu_links
-from workers.telemetry.mig import TOLD, instances_of, type_of
-from workers.telemetry.nvml_calls import CALLS, FAILED, PcieMeter, RunningProcesses, XidEvents, memory, slowdown_c
-from workers.telemetry.sampler import FAST, GpuFound, GpuLook, GpuSample, GpuTrouble, PartUse
+from workers.telemetry.nvml_calls import (
+    CALLS,
+    FAILED,
+    PcieMeter,
+    RunningProcesses,
+    XidEvents,
+    gpu_links,
+    memory,
+    slowdown_c,
+)
+from workers.telemetry.sampler import FAST, PROFILE, GpuDetails, GpuFound, GpuSample, GpuTrouble, PartUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from workers.protocol.inventory import Links
 
+OF_AN_INSTANCE = ("memory_mib",)
+FIRST_INDEX, A_GPU = 64, 8
+"""Instance 2 of GPU 1 has the index 64 + 8 * 1 + 2: no GPU has more than seven."""
+
+
+def instances_of(index: int, handle: Any) -> dict[int, Any] | None:
+    """Return the instances of a GPU in MIG mode, by the index that each goes by here; None: it is not cut."""
+    try:
+        if pynvml.nvmlDeviceGetMigMode(handle)[0] != pynvml.NVML_DEVICE_MIG_ENABLE:
+            return None
+        most = min(A_GPU, int(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)))
+    except pynvml.NVMLError:  # no GPU of this driver or kind can be cut
+        return None
+    found = {}
+    for place in range(most):
+        try:
+            found[FIRST_INDEX + A_GPU * index + place] = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)
+        except pynvml.NVMLError:  # there is none at this place
+            continue
+    if not found:
+        log.error("gpu is in MIG mode without instances and is left out", gpu=index)
+    return found
+
+
+def type_of(handle: Any, name: str) -> str:
+    """Return the type of an instance by the name that the driver gives: it ends with the instance's profile."""
+    if PROFILE.search(name):
+        return name
+    told = pynvml.nvmlDeviceGetAttributes_v2(handle)  # a driver that gives the whole GPU's name
+    slices, computing = int(told.gpuInstanceSliceCount), int(told.computeInstanceSliceCount)
+    part = f"{computing}c." if computing < slices else ""
+    return f"{name} MIG {part}{slices}g.{math.ceil(told.memorySizeMB / 1024)}gb"
+
+
 DEAF_LOOKS = 3
 """Looks in a row without any figure after which a GPU counts as failed."""
 PCI = Path("/sys/bus/pci/devices")
 NVIDIA = "0x10de"
 DISPLAY_CLASSES = ("0x0300", "0x0302")
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
 
 
 class NvmlSampler:
@@ -67,7 +111,7 @@ class NvmlSampler:
         if instances is None:
             self._handles[index] = handle
             return
-        whole = _text(pynvml.nvmlDeviceGetUUID(handle))
+        whole = pynvml.nvmlDeviceGetUUID(handle)
         self._handles |= instances
         self._wholes |= dict.fromkeys(instances, whole)
 
@@ -87,16 +131,16 @@ class NvmlSampler:
         found = []
         for index, handle in self._handles.items():
             try:
-                found.append(self._found(index, handle))
+                found.append(self._describe(index, handle))
             except pynvml.NVMLError as error:
                 log.error("gpu does not give its name and is left out", gpu=index, reason=str(error))
         return found
 
-    def _found(self, index: int, handle: Any) -> GpuFound:
-        name = _text(pynvml.nvmlDeviceGetName(handle))
+    def _describe(self, index: int, handle: Any) -> GpuFound:
+        name = pynvml.nvmlDeviceGetName(handle)
         return GpuFound(
             index=index,
-            uuid=_text(pynvml.nvmlDeviceGetUUID(handle)),
+            uuid=pynvml.nvmlDeviceGetUUID(handle),
             type=type_of(handle, name) if index in self._wholes else name,
             memory_mib=memory(handle)[0] // 2**20,
             whole_uuid=self._wholes.get(index, ""),
@@ -108,7 +152,7 @@ class NvmlSampler:
     def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
         return {index: GpuSample(**self._read(index, FAST)) for index in self._handles}
 
-    def look(self, parts: Sequence[PartUse]) -> GpuLook:
+    def read_details(self, parts: Sequence[PartUse]) -> GpuDetails:
         now_s, troubles = time.monotonic(), list(self._xids.new())
         troubles += [GpuTrouble(index, "nvml", why) for index, why in self._closed.items()]
         samples, processes = {}, {}
@@ -120,7 +164,7 @@ class NvmlSampler:
             if (running := self._running.read(index, handle)) is not None:
                 processes[index] = running
             troubles += self._unwell(index, values, failed)
-        return GpuLook(samples, processes, tuple(troubles))
+        return GpuDetails(samples, processes, tuple(troubles))
 
     def _unwell(self, index: int, values: dict[str, float | None], failed: dict[str, Any]) -> list[GpuTrouble]:
         """Say that a GPU does not answer: at once when the driver says so, else after DEAF_LOOKS looks without a figure."""
@@ -146,7 +190,7 @@ class NvmlSampler:
         self, index: int, names: tuple[str, ...], failed: dict[str, Any] | None = None
     ) -> dict[str, float | None]:
         handle = self._handles[index]
-        asked = TOLD if index in self._wholes else names
+        asked = OF_AN_INSTANCE if index in self._wholes else names
         found = {name: self._measure(index, name, lambda n=name: CALLS[n](handle), failed) for name in asked}  # type: ignore[misc]
         return dict.fromkeys(names) | found
 

@@ -1,4 +1,4 @@
-"""The calls of NVML behind each figure, and the three that remember something: PCIe counters, processes, Xid events."""
+"""The calls of NVML behind each figure and link, and three that keep a state: PCIe counters, processes, Xid events."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pynvml
 
 from workers.system import log
-from workers.telemetry.counters import Rates
-from workers.telemetry.sampler import GpuProcess, GpuTrouble
+from workers.telemetry.sampler import GpuProcess, GpuTrouble, Rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from workers.protocol.inventory import Links
 
 FAILED = frozenset({pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED})
 """NVML's answers that mean: this GPU computes nothing until it is reset or the machine is."""
@@ -86,17 +87,17 @@ class PcieMeter:
         self._rates = Rates()
 
     def read(self, index: int, handle: Any, now_s: float) -> dict[str, float | None]:
-        counted = self._counted(handle)
+        counted = self._count(handle)
         found: dict[str, float | None] = {}
         for name, (field, kind) in self.FIELDS.items():
             if field in counted:
                 rate = self._rates.rate((index, name), counted[field], now_s)
                 found[name] = None if rate is None else round(rate / 1e6, 3)
             else:
-                found[name] = self._measured(handle, kind)
+                found[name] = self._measure(handle, kind)
         return found
 
-    def _counted(self, handle: Any) -> dict[int, float]:
+    def _count(self, handle: Any) -> dict[int, float]:
         """Return the counters that are wide enough, in bytes."""
         try:
             values = pynvml.nvmlDeviceGetFieldValues(handle, [field for field, _ in self.FIELDS.values()])
@@ -109,7 +110,7 @@ class PcieMeter:
         }
 
     @staticmethod
-    def _measured(handle: Any, kind: int) -> float | None:
+    def _measure(handle: Any, kind: int) -> float | None:
         try:
             return float(round(pynvml.nvmlDeviceGetPcieThroughput(handle, kind) * 1024 / 1e6, 3))
         except pynvml.NVMLError:
@@ -195,3 +196,38 @@ class XidEvents:
             if index is not None and event.eventType == pynvml.nvmlEventTypeXidCriticalError:
                 found.append(GpuTrouble(index, "xid", "", int(event.eventData)))
         return found
+
+
+NVLINK_GBPS = {1: 20.0, 2: 25.0, 3: 25.0, 4: 25.0, 5: 50.0}
+"""GB/s of one NVLink, one way, by version."""
+
+
+def gpu_links(handles: list[Any]) -> Links:
+    """Return the figures of the GPU with the slowest links. A figure that NVML lacks is None."""
+    nvlink = [_nvlink_gbps(handle) for handle in handles]
+    pcie = [_pcie(handle) for handle in handles]
+    known = [each for each in pcie if each is not None]
+    generation, lanes = min(known, default=(None, None))
+    together = min(nvlink, default=0.0)  # if one GPU has no NVLink, the ring uses PCIe
+    return {"nvlink_gbps": together or None, "pcie_generation": generation, "pcie_lanes": lanes, "network_mbps": None}
+
+
+def _nvlink_gbps(handle: Any) -> float:
+    total = 0.0
+    for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+        try:
+            if pynvml.nvmlDeviceGetNvLinkState(handle, link) == pynvml.NVML_FEATURE_ENABLED:
+                total += NVLINK_GBPS.get(int(pynvml.nvmlDeviceGetNvLinkVersion(handle, link)), 0.0)
+        except pynvml.NVMLError:  # this GPU has no further link
+            break
+    return total
+
+
+def _pcie(handle: Any) -> tuple[int, int] | None:
+    try:
+        return (
+            int(pynvml.nvmlDeviceGetMaxPcieLinkGeneration(handle)),
+            int(pynvml.nvmlDeviceGetMaxPcieLinkWidth(handle)),
+        )
+    except pynvml.NVMLError:
+        return None

@@ -1,4 +1,4 @@
-"""The interface of a source of GPU figures. There are two: NVML and the simulated one."""
+"""The values of measurements, rates from counters, and the interface of a source of GPU figures: NVML or a simulated one."""
 
 from __future__ import annotations
 
@@ -7,9 +7,29 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Sequence
 
     from workers.protocol.inventory import Links
+
+
+class Rates:
+    """Remembers each counter's last value."""
+
+    def __init__(self) -> None:
+        self._before: dict[Hashable, tuple[float, float]] = {}
+
+    def rate(self, name: Hashable, value: float | None, at_s: float) -> float | None:
+        """Return the growth a second since the last call; None at the first one, and after a step back."""
+        before = self._before.pop(name, None)
+        if value is None:
+            return None
+        self._before[name] = (value, at_s)
+        if before is None or value < before[0] or at_s <= before[1]:
+            return None
+        return (value - before[0]) / (at_s - before[1])
+
+    def keep(self, names: set[Hashable]) -> None:
+        self._before = {name: each for name, each in self._before.items() if name in names}
 
 
 PROFILE = re.compile(r"(?:^|[\s_:-])(?:\d+c\.)?\d+g\.\d+gb(?:[+-][a-z][a-z.]*)*$", re.IGNORECASE)
@@ -86,8 +106,8 @@ class GpuTrouble:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuLook:
-    """The slow look at all GPUs: figures, processes and present troubles.
+class GpuDetails:
+    """The slow figures of all GPUs: measures, processes and present troubles.
 
     `uses`: each part's use of its virtual GPUs, on which no processes are, by attempt and index.
     """
@@ -110,9 +130,9 @@ class PartUse:
     write_mb_s: float | None = None
     cores: int = 0  # that it has by the last order that holds; 0: not known
     response: tuple[float, ...] = ()  # of a virtual node's job: part of full speed at 1, 2 ... cores a GPU
-    traffic: tuple[float, ...] = ()  # and its traffic: see `workers.telemetry.traffic`
+    traffic: tuple[float, ...] = ()  # and its traffic: see `workers.telemetry.simulated`
     attempt: str = ""
-    gpu_use: tuple[float, ...] = ()  # and its use of a GPU: see `workers.telemetry.turns`
+    gpu_use: tuple[float, ...] = ()  # and its use of a GPU: see `workers.telemetry.simulated`
 
 
 class GpuSampler(Protocol):
@@ -128,8 +148,11 @@ class GpuSampler(Protocol):
     def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
         """Return the figures of FAST by GPU index, the others None. `parts`: the parts that run here."""
 
-    def look(self, parts: Sequence[PartUse]) -> GpuLook:
+    def read_details(self, parts: Sequence[PartUse]) -> GpuDetails:
         """Return all that there is to know; takes longer."""
+
+
+NO_LINKS: Links = {"nvlink_gbps": None, "pcie_generation": None, "pcie_lanes": None, "network_mbps": None}
 
 
 class NoGpus:
@@ -142,7 +165,7 @@ class NoGpus:
         return []
 
     def links(self) -> Links:
-        return {"nvlink_gbps": None, "pcie_generation": None, "pcie_lanes": None, "network_mbps": None}
+        return NO_LINKS
 
     def trouble(self) -> str | None:
         return self._trouble
@@ -150,5 +173,5 @@ class NoGpus:
     def sample(self, parts: Sequence[PartUse]) -> dict[int, GpuSample]:
         return {}
 
-    def look(self, parts: Sequence[PartUse]) -> GpuLook:
-        return GpuLook()
+    def read_details(self, parts: Sequence[PartUse]) -> GpuDetails:
+        return GpuDetails()

@@ -7,10 +7,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from workers.system.procs import boottime
-from workers.telemetry.counters import Rates
-from workers.telemetry.grants import Grants
-from workers.telemetry.owners import OUTSIDE, Shim, name_of, owner_of
-from workers.telemetry.sampler import GpuSample, PartUse
+from workers.telemetry.owners import OUTSIDE, Grants, Shim, name_of, owner_of
+from workers.telemetry.sampler import GpuDetails, GpuProcess, GpuSample, GpuUse, PartUse, Rates
 from workers.telemetry.window import Measure, Second
 
 if TYPE_CHECKING:
@@ -18,10 +16,9 @@ if TYPE_CHECKING:
 
     from workers.controls.usage import Usage
     from workers.protocol.wire import OutsideUse
-    from workers.system.mps import Daemon
-    from workers.telemetry.beat import Taken
+    from workers.system.gpus import Daemon
+    from workers.telemetry.beat import Readings
     from workers.telemetry.host import HostSampler
-    from workers.telemetry.sampler import GpuLook, GpuProcess, GpuUse
     from workers.telemetry.traffic import TrafficMeter
 
 # A shim measures each second. Figures older than this say nothing about now.
@@ -62,11 +59,11 @@ class _OnGpus:
     """Use of GPUs by a part's processes; None: the driver does not say of one of them."""
 
     memory_mib: dict[int, float | None] = field(default_factory=lambda: defaultdict(float))
-    uses: dict[int, float | None] = field(default_factory=lambda: defaultdict(float))
+    utilisation: dict[int, float | None] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, gpu: int, found: GpuProcess | GpuUse) -> None:
         self.memory_mib[gpu] = _sum(self.memory_mib[gpu], found.memory_mib)
-        self.uses[gpu] = _sum(self.uses[gpu], found.utilisation)
+        self.utilisation[gpu] = _sum(self.utilisation[gpu], found.utilisation)
 
     @property
     def memory_in_all_mib(self) -> float | None:
@@ -76,11 +73,6 @@ class _OnGpus:
 
 def _sum(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one + other
-
-
-def _rounded(measure: Measure, value: float | None) -> float | None:
-    """Return a figure with the digits that it is worth: each one more is stored for all GPUs of all nodes, each second."""
-    return None if value is None else round(value, DIGITS.get(measure[2].partition(".")[0], 2))
 
 
 class Sampling:
@@ -113,26 +105,28 @@ class Sampling:
         self._disk.keep({(name, way) for name in names for way in ("read", "write")})
         return self._uses
 
-    def second(self, at_unix: float, running: list[Running], taken: Taken) -> Second:
+    def second(self, at_unix: float, running: list[Running], readings: Readings) -> Second:
         """Return all figures of one second. Call `uses` before."""
         values: dict[Measure, float | None] = {}
-        for index, sample in taken.gpus.items():
+        for index, sample in readings.gpus.items():
             gpu = str(index)
             values |= {("gpus", gpu, name): getattr(sample, name) for name in GPU_NAMES}  # asdict copies each number
-        for word, found in (("p80", taken.high), ("max", taken.most)):
+        for word, found in (("p80", readings.high), ("max", readings.most)):
             values |= {("gpus", str(index), f"{name}.{word}"): value for (index, name), value in found.items()}
         for attempt, use in self._uses.items():
             for name in ("cpu_cores", "memory_mib", "read_mb_s", "write_mb_s"):
                 value = getattr(use, name)
                 values["attempts", attempt, name] = None if value is None else round(value, 3)
-        if taken.look is not None:
-            values |= self._on_gpus(running, taken.look)
+        if readings.details is not None:
+            values |= self._on_gpus(running, readings.details)
         values |= {("host", "", name): value for name, value in self._host_values().items()}
         if self._meter is not None:
-            traffic = self._meter.look(self._uses)
-            values["host", "", "memory_share"] = traffic.share
+            traffic = self._meter.read_traffic(self._uses)
+            values["host", "", "memory_share"] = traffic.memory_share
             values |= {("attempts", attempt, "memory_share"): share for attempt, share in traffic.parts.items()}
-        return Second(at_unix, {measure: _rounded(measure, value) for measure, value in values.items()})
+        # Each digit more would be stored for all GPUs of all nodes, each second.
+        digits = {measure: DIGITS.get(measure[2].partition(".")[0], 2) for measure in values}
+        return Second(at_unix, {m: None if value is None else round(value, digits[m]) for m, value in values.items()})
 
     def _host_values(self) -> dict[str, float | None]:
         if self._host is not None:
@@ -143,39 +137,39 @@ class Sampling:
             "memory_mib": round(sum(u.memory_mib for u in uses), 1),
         }
 
-    def _on_gpus(self, running: list[Running], look: GpuLook) -> dict[Measure, float | None]:
+    def _on_gpus(self, running: list[Running], details: GpuDetails) -> dict[Measure, float | None]:
         """Give each process on a GPU to its part, by the line of its parents."""
         holders = {r.attempt: set(r.gpus) for r in running}
         by_part: dict[str, _OnGpus] = defaultdict(_OnGpus)
         outside: list[OutsideUse] = []
-        for gpu, process, owner in self._owned(running, look):
+        for gpu, process, owner in self._assign(running, details):
             if owner != OUTSIDE:
                 by_part[owner].add(gpu, process)
             if gpu not in holders.get(owner, ()):
                 name = name_of(process.pid)
                 outside.append({"gpu": gpu, "pid": process.pid, "name": name, "memory_mib": process.memory_mib})
         self.outside = outside[:64]
-        for attempt, of_gpus in look.uses.items():
+        for attempt, of_gpus in details.uses.items():
             for gpu, use in of_gpus.items():
                 by_part[attempt].add(gpu, use)
         granted = {r.attempt: r.gpu_memory_mib for r in running if r.gpu_memory_mib is not None}
-        self.grants.look(granted, {attempt: own.memory_mib for attempt, own in by_part.items()}, look)
+        self.grants.check(granted, {attempt: own.memory_mib for attempt, own in by_part.items()}, details)
         values: dict[Measure, float | None] = {}
         for attempt, on_gpus in by_part.items():
-            uses, count = list(on_gpus.uses.values()), len(holders.get(attempt, ())) or len(on_gpus.uses)
+            uses, count = list(on_gpus.utilisation.values()), len(holders.get(attempt, ())) or len(on_gpus.utilisation)
             known = [use for use in uses if use is not None]
             values["attempts", attempt, "gpu_memory_mib"] = on_gpus.memory_in_all_mib
             if len(known) == len(uses):
                 values["attempts", attempt, "gpu_utilisation"] = round(min(100.0, sum(known) / count), 2)
         return values
 
-    def _owned(self, running: list[Running], look: GpuLook) -> Iterator[tuple[int, GpuProcess, str]]:
+    def _assign(self, running: list[Running], details: GpuDetails) -> Iterator[tuple[int, GpuProcess, str]]:
         """Yield (GPU, process, owner) without ended processes and without servers of the parts."""
         shims = {r.shim.pid: r.shim for r in running if r.shim is not None}
-        daemon = self._daemon() if any(look.processes.values()) else ""
+        daemon = self._daemon() if any(details.processes.values()) else ""
         if not isinstance(daemon, str):
             shims[daemon.pid] = Shim(daemon.pid, daemon.start_ticks, _DAEMON)
-        for gpu, processes in look.processes.items():
+        for gpu, processes in details.processes.items():
             for process in processes:
                 owner = self._owner(process.pid, shims)
                 if owner not in {None, _DAEMON}:

@@ -13,12 +13,6 @@ if TYPE_CHECKING:
 
 # A measure's name: ("gpus", "0", "utilisation"), ("host", "", "cpu_cores"), ("attempts", "17", "memory_mib").
 Measure = tuple[str, str, str]
-BASIC: Mapping[str, Collection[str]] = {
-    "gpus": ("utilisation", "memory_mib", "power_w"),
-    "host": ("cpu_cores", "memory_mib"),
-    "attempts": ("cpu_cores", "memory_mib"),
-}
-"""Measures that a portal of version 0.1 takes."""
 # The most seconds of one batch, so that a long absence does not end in one huge message.
 BATCH_MAX = 120
 
@@ -60,13 +54,12 @@ class Window:
 
 
 def telemetry_body(
-    batch: list[Second], *, boot_id: str, period_s: float, known: Mapping[str, Collection[str]] | None = None
+    batch: list[Second], *, boot_id: str, period_s: float, known: Mapping[str, Collection[str]]
 ) -> Telemetry:
     """Return the batch as a message. A measure without any value is left out, and one that the portal does not know.
 
-    `known`: its measures by group; without them those of version 0.1, which refuses a message with another.
+    `known`: its measures by group.
     """
-    known = BASIC if known is None else known
     body: Telemetry = {
         "boot_id": boot_id,
         "start": batch[0].at_unix,

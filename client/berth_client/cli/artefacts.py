@@ -6,13 +6,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.options import act_add, completed, count, output_add, verb_add
-from berth_client.cli.output import Columns, memory, some_told, when
-from berth_client.cli.streams import complain
-from berth_client.cli.tables import printable
+from berth_client.cli import complain
+from berth_client.cli.options import act_add, live_add, most_add, output_add
+from berth_client.cli.output import Columns, format_page, memory, printable, when
 from berth_client.errors import AwayError, ClientError, RefusedError
 
 if TYPE_CHECKING:
+    import argparse
+
     from berth_client import Berth
     from berth_client.shapes import Artefact
 
@@ -36,21 +37,22 @@ COLUMNS = Columns(
 )
 
 
-def parsers_add(verbs: Any) -> None:
-    about = "List, fetch or remove what a job wrote to $BERTH_ARTEFACTS, while it runs and after."
-    parser = verb_add(verbs, "artefacts", artefacts, "list, fetch or remove what a job wrote", about=about)
+def artefacts_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = "List, fetch or remove what a job wrote to $BERTH_ARTEFACTS, while it runs and after."
     act_add(parser, ACTS, needed=True)
-    completed(parser.add_argument("number", metavar="JOB", help="the job's number"), "jobs")
+    live_add(parser, "jobs", "number", metavar="JOB", help="the job's number")
     parser.add_argument(
         "path", metavar="PATH", nargs="?", default="", help="only this file, or the files in this folder"
     )
     parser.add_argument("--to", metavar="DIR", default=".", help="with get: the folder to write to (here)")
     parser.add_argument("--all", action="store_true", help="with rm: all that the job wrote")
-    parser.add_argument("--most", type=count, default=1000, metavar="N", help="with ls: how many lines at most (1000)")
+    most_add(parser, 1000)
     output_add(parser)
-    copied = verb_add(verbs, "cp", cp, "fetch one file that a job wrote: cp 41:model/best.pt .")
-    copied.add_argument("source", metavar="JOB:PATH", help="the job's number and the file's path")
-    copied.add_argument("target", metavar="TO", help="a file, or a folder that exists")
+
+
+def cp_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("source", metavar="JOB:PATH", help="the job's number and the file's path")
+    parser.add_argument("target", metavar="TO", help="a file, or a folder that exists")
 
 
 def artefacts(asked: Any, berth: Berth) -> int:
@@ -58,10 +60,10 @@ def artefacts(asked: Any, berth: Berth) -> int:
 
 
 def _listed(asked: Any, berth: Berth) -> int:
-    path, query = f"/jobs/{asked.number}/artefacts", {"under": asked.path.strip("/") or None}
-    empty = "nothing yet; files in $BERTH_ARTEFACTS appear within seconds"
-    sys.stdout.write(some_told(asked, berth, path, COLUMNS, empty=empty, query=query))
-    found = berth.jobs_artefacts(asked.number, page_size=1)
+    empty, number = "nothing yet; files in $BERTH_ARTEFACTS appear within seconds", asked.number
+    under = asked.path.strip("/") or None
+    sys.stdout.write(format_page(asked, berth, berth.jobs_artefacts, number, columns=COLUMNS, empty=empty, under=under))
+    found = berth.jobs_artefacts(number, page_size=1)
     for note in found["notes"]:
         print(f"berth: not kept: {note['path']}: {note['why']}", file=sys.stderr)
     if found["notes_more"]:
@@ -69,14 +71,14 @@ def _listed(asked: Any, berth: Berth) -> int:
     return 0
 
 
-def _got(asked: Any, berth: Berth) -> int:
+def _get(asked: Any, berth: Berth) -> int:
     """Fetch every kept file at or below the path; tell of those that are not kept, or cannot lie here."""
     path, missing, done = asked.path.strip("/"), 0, dict[tuple[int, int], str]()
-    for row in berth.jobs_artefacts_each(asked.number):
+    for row in berth.each(berth.jobs_artefacts, asked.number):
         if path and row["path"] != path and not row["path"].startswith(path + "/"):
             continue
         try:
-            target = _fetched(asked, berth, row, done)
+            target = _fetch(asked, berth, row, done)
         except (AwayError, RefusedError):
             raise
         except ClientError as error:
@@ -90,7 +92,7 @@ def _got(asked: Any, berth: Berth) -> int:
     return 1 if missing else 0
 
 
-def _fetched(asked: Any, berth: Berth, row: Artefact, done: dict[tuple[int, int], str]) -> Path:
+def _fetch(asked: Any, berth: Berth, row: Artefact, done: dict[tuple[int, int], str]) -> Path:
     """Fetch one file and return where it lies; not over one that was fetched just now."""
     from berth_client.downloads import artefact_save, local_path
 
@@ -112,7 +114,7 @@ def _identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def _removed(asked: Any, berth: Berth) -> int:
+def _remove(asked: Any, berth: Berth) -> int:
     if bool(asked.path) == asked.all:
         raise ClientError("name a PATH to remove, or say --all.")
     removed = (
@@ -129,7 +131,7 @@ def cp(asked: Any, berth: Berth) -> int:
     if not colon or not number or not path:
         raise ClientError(f"{asked.source!r} names no file of a job; write it like 41:model/best.pt.")
     path = path.strip("/")
-    row = next((each for each in berth.jobs_artefacts_each(number) if each["path"] == path), None)
+    row = next((each for each in berth.each(berth.jobs_artefacts, number) if each["path"] == path), None)
     if row is None:
         raise ClientError(f"job {number} has written no {path}; `berth artefacts ls {number}` lists what it has.")
     if row["state"] != "kept":
@@ -139,4 +141,4 @@ def cp(asked: Any, berth: Berth) -> int:
     return 0
 
 
-ACTS = {"ls": _listed, "get": _got, "rm": _removed}
+ACTS = {"ls": _listed, "get": _get, "rm": _remove}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.options import completed, count, output_add, verb_add
-from berth_client.cli.output import Columns, facts, memory, one_told, repeated, some_told, when
-from berth_client.cli.tables import cell, table
+from berth_client.cli.options import count, live_add, most_add, output_add
+from berth_client.cli.output import Columns, cell, facts, format_one, format_page, memory, print_again, table, when
 
 if TYPE_CHECKING:
     import argparse
@@ -43,34 +42,33 @@ COLUMNS = Columns(
 )
 
 
-def parsers_add(verbs: Any) -> None:
-    listed = verb_add(verbs, "nodes", nodes, "list the nodes, or show one: its resources and their holders")
-    completed(listed.add_argument("name", metavar="NODE", nargs="?", help="show this one"), "nodes")
-    listed.add_argument("--gpu-type", metavar="TYPE", help="only nodes with GPUs of this type")
-    listed.add_argument("--hours", type=count, metavar="H", help="hours that the active rates look back (1)")
-    listed.add_argument("--most", type=count, default=200, metavar="N", help="how many lines at most (default 200)")
-    output_add(listed, watch=True)
-    drained = verb_add(verbs, "drain", drain, "place nothing new on a node, or on one of its GPUs (operators)")
-    _node(drained)
-    drained.add_argument("--reason", required=True, metavar="TEXT", help="why; people who meet it later will read it")
-    _node(verb_add(verbs, "resume", resume, "place jobs again on a node, or on one of its GPUs (operators)"))
+def nodes_options(parser: argparse.ArgumentParser) -> None:
+    live_add(parser, "nodes", "name", metavar="NODE", nargs="?", help="show this one")
+    parser.add_argument("--gpu-type", metavar="TYPE", help="only nodes with GPUs of this type")
+    parser.add_argument("--hours", type=count, metavar="H", help="hours that the active rates look back (1)")
+    most_add(parser)
+    output_add(parser, watch=True)
 
 
-def _node(parser: argparse.ArgumentParser) -> None:
-    completed(parser.add_argument("name", metavar="NODE"), "nodes")
+def resume_options(parser: argparse.ArgumentParser) -> None:
+    live_add(parser, "nodes", "name", metavar="NODE")
     parser.add_argument("--gpu", type=int, metavar="INDEX", help="only this GPU of it")
     output_add(parser)
+
+
+def drain_options(parser: argparse.ArgumentParser) -> None:
+    resume_options(parser)
+    parser.add_argument("--reason", required=True, metavar="TEXT", help="why; people who meet it later will read it")
 
 
 def nodes(asked: Any, berth: Berth) -> int:
     def told() -> str:
         if asked.name:
-            return _node_told(asked, berth.nodes_show(asked.name, hours=asked.hours))
-        query = {"gpu_type": asked.gpu_type, "hours": asked.hours}
-        empty = "no node yet; `./berth node` on a machine makes it one"
-        return some_told(asked, berth, "/nodes", COLUMNS, empty=empty, query=query)
+            return _format_node(asked, berth.nodes_show(asked.name, hours=asked.hours))
+        empty, filters = "no node yet; `./berth node` on a machine makes it one", {"gpu_type": asked.gpu_type}
+        return format_page(asked, berth, berth.nodes_list, columns=COLUMNS, empty=empty, hours=asked.hours, **filters)
 
-    return repeated(asked, told)
+    return print_again(asked, told)
 
 
 def drain(asked: Any, berth: Berth) -> int:
@@ -78,26 +76,26 @@ def drain(asked: Any, berth: Berth) -> int:
         found = berth.nodes_drain(asked.name, reason=asked.reason)
     else:
         found = berth.gpus_cordon(asked.name, asked.gpu, reason=asked.reason)
-    return _changed(asked, found, "gets no new job")
+    return _print_change(asked, found, "gets no new job")
 
 
 def resume(asked: Any, berth: Berth) -> int:
     found = berth.nodes_resume(asked.name) if asked.gpu is None else berth.gpus_resume(asked.name, asked.gpu)
-    return _changed(asked, found, "gets jobs again")
+    return _print_change(asked, found, "gets jobs again")
 
 
-def _changed(asked: Any, node: NodeDetail, words: str) -> int:
+def _print_change(asked: Any, node: NodeDetail, words: str) -> int:
     if asked.output == "table" and not asked.parsable:
         which = node["name"] if asked.gpu is None else f"GPU {asked.gpu} of {node['name']}"
         running = f"; {len(node['running'])} parts of jobs run on it" if node["running"] else ""
         print(f"{which} {words}{running}")
     else:
-        sys.stdout.write(_node_told(asked, node))
+        sys.stdout.write(_format_node(asked, node))
     return 0
 
 
-def _node_told(asked: Any, node: NodeDetail) -> str:
-    if (plain := one_told(asked, node, [node], COLUMNS)) is not None:
+def _format_node(asked: Any, node: NodeDetail) -> str:
+    if (plain := format_one(asked, node, [node], COLUMNS)) is not None:
         return plain
     told = facts([(head, find(node)) for head, find in (*COLUMNS.short, *COLUMNS.wide)])
     findings = "".join(

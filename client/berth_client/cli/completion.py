@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.options import verb_add
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -22,9 +21,8 @@ Print what makes the shell complete verbs, options, job numbers and nodes. For b
 It needs argcomplete: install the package as `berth-client[completion]`, or `pip install argcomplete`."""
 
 
-def parsers_add(verbs: Any) -> None:
-    words = "print what makes the shell complete verbs, job numbers and nodes"
-    parser = verb_add(verbs, "completion", completion, words, asks_portal=False, about=ABOUT)
+def completion_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = ABOUT
     parser.add_argument("shell", choices=["bash", "zsh", "fish"])
 
 
@@ -58,7 +56,7 @@ def completers_set(parser: argparse.ArgumentParser) -> None:
 
 def _completer(values: Callable[[Berth], dict[str, str]]) -> Callable[..., dict[str, str]]:
     def found(prefix: str, parsed_args: Any, **_: Any) -> dict[str, str]:
-        from berth_client.portal import Berth
+        from berth_client import Berth
 
         try:
             berth = Berth.from_environment(portal=getattr(parsed_args, "portal", None))

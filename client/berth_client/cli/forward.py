@@ -8,16 +8,16 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.heart import Heart
-from berth_client.cli.options import completed, verb_add
+from berth_client.cli.options import job_add, rank_add
 from berth_client.errors import AwayError, ClientError
 from berth_client.forwarding import Connections
 
 if TYPE_CHECKING:
+    import argparse
     import socket
 
     from berth_client import Berth
-    from berth_client.duplex import Duplex
+    from berth_client.websocket import Duplex
 
 ABOUT = """\
 Reach a port that a running job listens on as if it ran here: `berth forward 41 8888`, then http://127.0.0.1:8888/.
@@ -30,17 +30,14 @@ MOST_WAITING = 256 * 1024
 """Bytes that wait for the portal; then nothing more is read here."""
 
 
-def parsers_add(verbs: Any) -> None:
-    parser = verb_add(verbs, "forward", forward, "reach a port that a running job listens on from here", about=ABOUT)
-    words = "the job's number: 1044, or 1044_6 for task 6 of array 1044"
-    completed(parser.add_argument("number", metavar="JOB", help=words), "running")
+def forward_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = ABOUT
+    job_add(parser, "running")
     parser.add_argument("port", metavar="PORT", type=_port, help="the listening port in the job, 1 to 65535")
     parser.add_argument(
         "--local", metavar="PORT", type=_port, help="the port here; 0: any that is free (else the same as the job's)"
     )
-    parser.add_argument(
-        "--rank", type=int, default=0, metavar="N", help="of a job on several nodes: on this one, from 0"
-    )
+    rank_add(parser)
 
 
 def forward(asked: Any, berth: Berth) -> int:
@@ -80,6 +77,8 @@ class Forward:
     """Carries between the portal's socket and the connections that are made here."""
 
     def __init__(self, talk: Duplex, listening: socket.socket, what: str) -> None:
+        from berth_client.websocket import Heart
+
         self._talk, self._listening, self._what = talk, listening, what
         self._heart = Heart(talk)
         self._connections = Connections(talk, self._say)

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.output import Columns, counted, facts, lasting, listed, memory, seconds_between, sentence, when
-from berth_client.cli.tables import table
+from berth_client.cli.output import (
+    Columns,
+    counted,
+    facts,
+    lasting,
+    listed,
+    memory,
+    seconds_between,
+    sentence,
+    table,
+    when,
+)
 from berth_client.fields import SHOWN
 from berth_client.jobs import FINAL
 
@@ -141,7 +151,7 @@ def _attempt(attempt: Attempt) -> list[Any]:
     return [attempt["epoch"], attempt["state"], attempt["gpus"], nodes, when(attempt["started_at"]), took, ended_by]
 
 
-def explained(found: Explanation) -> str:
+def format_explanation(found: Explanation) -> str:
     """Return why a job waits, or where it was placed, as text."""
     changes = found.get("what_would_start")
     lines = facts(
@@ -158,7 +168,7 @@ def explained(found: Explanation) -> str:
     if larger := found.get("larger_sentence"):
         told += f"\n{sentence(larger)}\n"
     if changes is not None:
-        told += "\nWhat would start it:\n" + "".join(
+        told += "\nThese changes would start it:\n" + "".join(
             f"  {sentence(each['sentence'])}\n" for each in changes or NO_CHANGE
         )
     return told

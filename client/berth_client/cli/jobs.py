@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.described import READ, labels_of
-from berth_client.cli.job_words import COLUMNS, explained, job_facts
-from berth_client.cli.options import completed, count, output_add, verb_add
-from berth_client.cli.output import one_told, repeated, rows_told, some_told, value_text
-from berth_client.cli.streams import complain
+from berth_client.cli import complain
+from berth_client.cli.job_words import COLUMNS, format_explanation, job_facts
+from berth_client.cli.options import READ, job_add, labels_of, live_add, most_add, output_add
+from berth_client.cli.output import format_one, format_page, format_rows, format_value, print_again
 from berth_client.errors import AwayError, ClientError, RefusedError
 from berth_client.fields import FLAGS
 from berth_client.jobs import FINAL
@@ -26,48 +25,39 @@ EDITED = {"priority": "", "time_limit_s": "", "name": "the job's new name", "gpu
 """The options of `edit`; None: the same help as in `submit`."""
 RETRIED = ("FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL")
 STATES = (*UNFINISHED.split(","), *sorted(FINAL))
-ACTIONS = {
-    "cancel": "end jobs: at once while they wait, within their grace while they run",
-    "hold": "keep waiting jobs from starting",
-    "release": "let held jobs wait again",
-    "keep": "let the idle time of running jobs begin anew: they are not ended as unused",
-    "requeue": "stop running jobs and let them wait again",
-    "retry": "let jobs that failed wait again; of an array its failed tasks",
-}
 
 
-def parsers_add(verbs: Any) -> None:
-    _ps_parser(verbs)
-    shown = verb_add(verbs, "show", show, "show a job, its request and its attempts")
-    numbers(shown)
-    output_add(shown, watch=True)
-    for verb, words in ACTIONS.items():
-        parser = verb_add(verbs, verb, act, words)
-        numbers(parser, several=True)
-        output_add(parser)
-        if verb == "retry":
-            parser.add_argument(
-                "--state", metavar="S,S", help=f"of an array: only its tasks in these states: {', '.join(RETRIED)}"
-            )
-    why = verb_add(verbs, "explain", explain, "say why a job waits, or where it was placed and why")
-    numbers(why)
-    why.add_argument("--what-if", action="store_true", help="also which single changes would start it; takes seconds")
-    output_add(why, watch=True)
-    changed = verb_add(verbs, "edit", edit, "change a waiting job, or give a running one more time")
-    numbers(changed)
+def act_options(parser: argparse.ArgumentParser) -> None:
+    job_add(parser, several=True)
+    output_add(parser)
+
+
+def retry_options(parser: argparse.ArgumentParser) -> None:
+    act_options(parser)
+    words = f"of an array: only its tasks in these states: {', '.join(RETRIED)}"
+    parser.add_argument("--state", metavar="S,S", help=words)
+
+
+def show_options(parser: argparse.ArgumentParser) -> None:
+    job_add(parser)
+    output_add(parser, watch=True)
+
+
+def explain_options(parser: argparse.ArgumentParser) -> None:
+    show_options(parser)
+    parser.add_argument(
+        "--what-if", action="store_true", help="also which single changes would start it; takes seconds"
+    )
+
+
+def edit_options(parser: argparse.ArgumentParser) -> None:
+    job_add(parser)
     for flag in FLAGS:
         if flag.field in EDITED:
             told = EDITED[flag.field] or flag.help
-            changed.add_argument(flag.name, dest=flag.field, type=READ[flag.kind], metavar=flag.metavar, help=told)
-    changed.add_argument("--label", action="append", metavar="NAME[=VALUE]", help="its labels from now on")
-    output_add(changed)
-
-
-def numbers(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Add the argument that names a job, or one that names several."""
-    words = "the job's number: 1044, or 1044_6 for task 6 of array 1044"
-    made = parser.add_argument("number", metavar="JOB", nargs="+" if several else None, help=words)
-    completed(made, "jobs")
+            parser.add_argument(flag.name, dest=flag.field, type=READ[flag.kind], metavar=flag.metavar, help=told)
+    parser.add_argument("--label", action="append", metavar="NAME[=VALUE]", help="its labels from now on")
+    output_add(parser)
 
 
 FILTERS = (
@@ -76,12 +66,11 @@ FILTERS = (
 ).split()
 
 
-def _ps_parser(verbs: Any) -> None:
-    parser = verb_add(verbs, "ps", ps, "list jobs that have not ended, of all that you may see; arrays are one line")
+def ps_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-a", "--all", action="store_true", help="also those that have ended")
     parser.add_argument("--mine", action="store_true", help="only your own")
     parser.add_argument("--state", metavar="S,S", help=f"only those in these states: {', '.join(STATES)}")
-    completed(parser.add_argument("--tenant", metavar="T", help="only this tenant's"), "tenants")
+    live_add(parser, "tenants", "--tenant", metavar="T", help="only this tenant's")
     parser.add_argument("--owner", metavar="USER", help="only this person's")
     parser.add_argument("--category", metavar="C", help="only of this category: cv, nlp, speech, cpu, other")
     parser.add_argument("--label", metavar="NAME[=VALUE]", help="only those with this label")
@@ -96,7 +85,7 @@ def _ps_parser(verbs: Any) -> None:
     parser.add_argument(
         "--ordering", metavar="FIELD", help="by id (newest first), name, state, priority, ...; -FIELD turns it"
     )
-    parser.add_argument("--most", type=count, default=50, metavar="N", help="how many lines at most (default 50)")
+    most_add(parser, 50)
     output_add(parser, watch=True)
 
 
@@ -109,25 +98,28 @@ def ps(asked: Any, berth: Berth) -> int:
 
     def told() -> str:
         empty = "no such job" if asked.all else "no such job; -a: also those that have ended"
-        return some_told(asked, berth, "/jobs", COLUMNS, empty=empty, query=query)
+        return format_page(asked, berth, berth.jobs_list, columns=COLUMNS, empty=empty, **query)
 
-    return repeated(asked, told)
+    return print_again(asked, told)
 
 
 def show(asked: Any, berth: Berth) -> int:
-    return repeated(asked, lambda: job_told(asked, berth.jobs_show(asked.number)))
+    return print_again(asked, lambda: format_job(asked, berth.jobs_show(asked.number)))
 
 
-def job_told(asked: Any, job: JobDetail) -> str:
+def format_job(asked: Any, job: JobDetail) -> str:
     """Return one job in the form that was asked for."""
-    plain = one_told(asked, job, [job], COLUMNS)
+    plain = format_one(asked, job, [job], COLUMNS)
     return job_facts(job, wide=asked.output == "wide") if plain is None else plain
 
 
 def act(asked: Any, berth: Berth) -> int:
-    """Do one verb to each job. A refused one is reported, and the others are still done."""
-    more = {"state": asked.state} if asked.verb == "retry" else {}
-    return each_done(asked, lambda number: getattr(berth, f"jobs_{asked.verb}")(number, **more))
+    """Do the verb to each job. A refused one is reported, and the others are still done."""
+    return do_each(asked, getattr(berth, f"jobs_{asked.verb}"))
+
+
+def retry(asked: Any, berth: Berth) -> int:
+    return do_each(asked, lambda number: berth.jobs_retry(number, state=asked.state))
 
 
 def edit(asked: Any, berth: Berth) -> int:
@@ -137,10 +129,10 @@ def edit(asked: Any, berth: Berth) -> int:
         wanted["labels"] = labels_of(asked.label)
     if not wanted:
         raise ClientError("say what to change: --priority, --time, --name, --gpus or --label")
-    return each_done(asked, lambda number: berth.jobs_change(number, **wanted))
+    return do_each(asked, lambda number: berth.jobs_change(number, **wanted))
 
 
-def each_done(asked: Any, do: Callable[[str], JobDetail]) -> int:
+def do_each(asked: Any, do: Callable[[str], JobDetail]) -> int:
     done, code = [], 0
     for number in asked.number:
         try:
@@ -154,7 +146,7 @@ def each_done(asked: Any, do: Callable[[str], JobDetail]) -> int:
             if asked.output == "table" and not asked.parsable:
                 print(_done(asked.verb, done[-1]))
     if asked.output != "table" or asked.parsable:
-        sys.stdout.write(rows_told(asked, done, COLUMNS, empty=""))
+        sys.stdout.write(format_rows(asked, done, COLUMNS, empty=""))
     return code
 
 
@@ -170,6 +162,6 @@ def _done(verb: str, job: JobDetail) -> str:
 def explain(asked: Any, berth: Berth) -> int:
     def told() -> str:
         found = berth.jobs_explain(asked.number, what_if=asked.what_if)
-        return value_text(asked, found) if asked.output in {"json", "yaml"} else explained(found)
+        return format_value(asked, found) if asked.output in {"json", "yaml"} else format_explanation(found)
 
-    return repeated(asked, told)
+    return print_again(asked, told)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from berth_client.cli.options import verb_add
 from berth_client.errors import ClientError
 from berth_client.settings import DEFAULT, Chosen, login_write
+
+if TYPE_CHECKING:
+    import argparse
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 ABOUT = """\
@@ -16,10 +18,8 @@ Write down a portal's address and a token for it, in a file that only you may re
 under your name (/account/tokens/). It is asked for; where standard input is no terminal, it is read from there."""
 
 
-def parsers_add(verbs: Any) -> None:
-    parser = verb_add(
-        verbs, "login", login, "write down a portal's address and your token", asks_portal=False, about=ABOUT
-    )
+def login_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = ABOUT
     parser.add_argument("url", metavar="URL", help="the portal's address, for example https://berth.example.org")
     parser.add_argument(
         "--name", default=DEFAULT, help=f"what to call this login (default: {DEFAULT}); --portal chooses it"
@@ -30,7 +30,7 @@ def parsers_add(verbs: Any) -> None:
 def login(asked: Any) -> int:
     from pathlib import Path
 
-    from berth_client.portal import Berth
+    from berth_client import Berth
     from berth_client.rest import address_check
 
     url = asked.url.rstrip("/")

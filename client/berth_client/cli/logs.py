@@ -6,11 +6,11 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.jobs import numbers
-from berth_client.cli.options import count, verb_add
-from berth_client.cli.tables import wide_of
+from berth_client.cli.options import count, job_add
+from berth_client.cli.output import wide_of
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Iterator
 
     from berth_client import Berth
@@ -20,9 +20,8 @@ ANEW = "\r\x1b[K"
 """Begins the line of a terminal anew."""
 
 
-def parsers_add(verbs: Any) -> None:
-    parser = verb_add(verbs, "logs", logs, "print a job's output: both streams, as the lines came")
-    numbers(parser)
+def logs_options(parser: argparse.ArgumentParser) -> None:
+    job_add(parser)
     parser.add_argument(
         "-f",
         "--follow",
@@ -42,11 +41,11 @@ def parsers_add(verbs: Any) -> None:
 
 def logs(asked: Any, berth: Berth) -> int:
     query = {name: getattr(asked, name) for name in ("attempt", "rank", "stream", "tail", "since")}
-    printed(berth.jobs_follow(asked.number, **query) if asked.follow else _once(berth, asked.number, query))
+    print_pieces(berth.jobs_follow(asked.number, **query) if asked.follow else _once(berth, asked.number, query))
     return 0
 
 
-def printed(pieces: Iterable[LogPiece]) -> None:
+def print_pieces(pieces: Iterable[LogPiece]) -> None:
     """Print the lines; one that has not ended as it stands, again and again, on a terminal, and else once they are over.
 
     Standard error names each attempt after the first.

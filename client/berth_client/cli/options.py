@@ -1,39 +1,23 @@
-"""Shared by the verbs' options: adding a verb, and reading numbers, durations and amounts."""
+"""Shared by the verbs: options that several have, and how numbers, durations and amounts are read."""
 
 from __future__ import annotations
 
 import argparse
 import math
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
-_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?(s|sec|m|min|h|d)\Z", re.ASCII)
+_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?(s|sec|seconds?|m|min|minutes?|h|hours?|d|days?|weeks?)\Z", re.ASCII)
 _CLOCK = re.compile(r"(?:(\d{1,5})-)?(\d{1,6}):(\d{1,2})(?::(\d{1,2}))?\Z", re.ASCII)
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?([KMGT])i?B?\Z", re.ASCII | re.IGNORECASE)
-_SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
+_OF_DAY = re.compile(r"\d{1,2}:\d\d(:\d\d)?\Z", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _MIB = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
-
-
-def verb_add(
-    verbs: Any, name: str, act: Callable[..., int], words: str, *, asks_portal: bool = True, about: str = ""
-) -> argparse.ArgumentParser:
-    """Add a verb. `act(asked, berth)` does it and returns the exit code; without `asks_portal` it is `act(asked)`."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        name,
-        help=words,
-        description=about or f"{words[0].upper()}{words[1:]}.",
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(act=act, asks_portal=asks_portal)
-    if asks_portal:
-        parser.add_argument("--portal", metavar="NAME", help="ask the portal of this login (`login --name`)")
-    return parser
 
 
 def output_add(parser: argparse.ArgumentParser, *, watch: bool = False, more: tuple[str, ...] = ()) -> None:
@@ -59,6 +43,28 @@ def output_add(parser: argparse.ArgumentParser, *, watch: bool = False, more: tu
         )
 
 
+def live_add(parser: Any, of: str, *names: str, **more: Any) -> None:
+    """Add an argument that the shell completes with live values: `jobs`, `nodes`, `tenants` (`completion.LISTS`)."""
+    parser.add_argument(*names, **more).completes = of
+
+
+def job_add(parser: argparse.ArgumentParser, of: str = "jobs", *, several: bool = False) -> None:
+    """Add the argument that names a job, or one that names several."""
+    words = "the job's number: 1044, or 1044_6 for task 6 of array 1044"
+    live_add(parser, of, "number", metavar="JOB", nargs="+" if several else None, help=words)
+
+
+def rank_add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--rank", type=int, default=0, metavar="N", help="of a job on several nodes: on this one, from 0"
+    )
+
+
+def most_add(parser: argparse.ArgumentParser, most: int = 200) -> None:
+    words = f"how many lines at most (default {most})"
+    parser.add_argument("--most", type=count, default=most, metavar="N", help=words)
+
+
 def act_add(parser: argparse.ArgumentParser, acts: dict[str, Any], *, needed: bool = False) -> None:
     """Add what is done with the things that a verb is about; `ls`, where none is named. `list` means `ls` too."""
     parser.add_argument(
@@ -70,11 +76,6 @@ def act_add(parser: argparse.ArgumentParser, acts: dict[str, Any], *, needed: bo
         type=lambda text: "ls" if text == "list" else text,
         help=", ".join(acts),
     )
-
-
-def completed(argument: argparse.Action, of: str) -> None:
-    """Let the shell complete an argument with live values: `jobs`, `nodes`, `tenants` (`berth_client.cli.completion`)."""
-    argument.completes = of  # type: ignore[attr-defined] # read there
 
 
 def count(text: str) -> int:
@@ -99,7 +100,7 @@ def duration(text: str) -> int:
     if text.isdecimal():
         return int(text)
     if found := _TIME.match(text):
-        return math.ceil(float(found[1]) * _SECONDS[found[2]])
+        return math.ceil(float(found[1]) * _SECONDS[found[2][0]])
     if found := _CLOCK.match(text):
         days, hours, minutes, rest = (int(part or 0) for part in found.groups())
         return ((days * 24 + hours) * 60 + minutes) * 60 + rest
@@ -107,11 +108,17 @@ def duration(text: str) -> int:
 
 
 def moment(text: str) -> str:
-    """Return a time of ISO 8601 with its zone; the reader's own where the text has none."""
+    """Return a time of ISO 8601 with its zone, the user's own where the text has none. It takes `16:00` and `now+2h` too."""
+    now = datetime.now().astimezone()
     try:
+        if text.startswith("now"):
+            return (now + timedelta(seconds=duration(text.removeprefix("now").lstrip("+ ") or "0"))).isoformat()
+        if _OF_DAY.match(text):
+            at = datetime.fromisoformat(f"{now:%Y-%m-%d}T{text if text[2] == ':' else '0' + text}").astimezone()
+            return (at if at > now else at + timedelta(days=1)).isoformat()
         return datetime.fromisoformat(text).astimezone().isoformat()
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 2026-12-01T08:00") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write 2026-12-01T08:00, 16:00 or now+2h") from None
 
 
 def seconds(text: str) -> float:
@@ -177,3 +184,21 @@ def array(text: str) -> dict[str, int]:
     if not size.isdecimal() or (percent and not most.isdecimal()):
         raise argparse.ArgumentTypeError(f"{text!r} is no array; write 100, or 100%8 for eight at once")
     return {"size": int(size)} | ({"concurrency": int(most)} if percent else {})
+
+
+def labels_of(given: list[str]) -> dict[str, str]:
+    return {name: value for name, _, value in (label.partition("=") for label in given)}
+
+
+READ: dict[str, Callable[[str], Any]] = {
+    "text": str,
+    "whole": int,
+    "number": number,
+    "duration": duration,
+    "mib": mib,
+    "gib": gib,
+    "time": moment,
+    "gpus": gpus,
+    "array": array,
+}
+"""How a flag's text is read, by its kind."""

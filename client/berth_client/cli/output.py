@@ -1,4 +1,4 @@
-"""How answers are printed: as tables, JSON, YAML or names, once or again and again; times and amounts in short words."""
+"""How answers are printed: as aligned tables, JSON, YAML or names, once or again and again; times and amounts in short words."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from berth_client.cli.tables import cell, table
 from berth_client.errors import AwayError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from berth_client import Berth
 
 CLEAR = "\x1b[H\x1b[2J\x1b[3J"
+MOST_WIDE = 48
+"""A longer cell moves the rest of its own line only: one long name pushes no other line apart."""
 
 
 class Columns(NamedTuple):
@@ -28,7 +29,7 @@ class Columns(NamedTuple):
     name: Callable[[Any], str]
 
 
-def rows_told(asked: Any, rows: Sequence[Any], columns: Columns, *, empty: str) -> str:
+def format_rows(asked: Any, rows: Sequence[Any], columns: Columns, *, empty: str) -> str:
     """Return a list in the form that was asked for; `empty` is what a table without rows says."""
     if asked.parsable:
         every = [find for _, find in (*columns.short, *columns.wide)]
@@ -36,31 +37,36 @@ def rows_told(asked: Any, rows: Sequence[Any], columns: Columns, *, empty: str) 
     if asked.output == "name":
         return "".join(f"{cell(columns.name(row))}\n" for row in rows)
     if asked.output in {"json", "yaml"}:
-        return value_text(asked, list(rows))
+        return format_value(asked, list(rows))
     chosen = [*columns.short, *(columns.wide if asked.output == "wide" else ())]
     if not rows:
         return f"{empty}\n"
     return table([head for head, _ in chosen], [[find(row) for _, find in chosen] for row in rows]) + "\n"
 
 
-def some_told(asked: Any, berth: Berth, path: str, columns: Columns, *, empty: str, query: Mapping[str, Any]) -> str:
+def format_page(
+    asked: Any, berth: Berth, ask: Callable[..., Any], *names: object, columns: Columns, empty: str, **filters: Any
+) -> str:
     """Return the first rows of a list of the portal's, --most of them, and say on standard error where it goes on."""
-    rows, found = berth.some(path, query=query, most=asked.most)
+    rows, found = [], 0
+    for page in berth.pages(ask, *names, most=asked.most, **filters):
+        rows += page["results"]
+        found = page["count"]
     if found > len(rows):
         print(f"{len(rows)} of {found} shown; --most N shows more", file=sys.stderr)
-    return rows_told(asked, rows, columns, empty=empty)
+    return format_rows(asked, rows, columns, empty=empty)
 
 
-def one_told(asked: Any, value: Any, rows: Sequence[Any], columns: Columns) -> str | None:
+def format_one(asked: Any, value: Any, rows: Sequence[Any], columns: Columns) -> str | None:
     """Return a value as JSON or YAML, or its `rows` as lines or names; None where a person reads it."""
     if asked.output in {"json", "yaml"}:
-        return value_text(asked, value)
+        return format_value(asked, value)
     if asked.parsable or asked.output == "name":
-        return rows_told(asked, rows, columns, empty="")
+        return format_rows(asked, rows, columns, empty="")
     return None
 
 
-def value_text(asked: Any, value: Any) -> str:
+def format_value(asked: Any, value: Any) -> str:
     if asked.output == "json":
         return json.dumps(value, indent=1) + "\n"
     from berth_client.cli.yaml_text import yaml_text
@@ -75,15 +81,15 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> str:
     return "".join(f"{name:<{width}}  {value}\n" for name, value in shown)
 
 
-def repeated(asked: Any, told: Callable[[], str]) -> int:
-    """Print the text of `told`; with --watch again and again, until Ctrl-C. It waits for a portal that is away."""
+def print_again(asked: Any, make: Callable[[], str]) -> int:
+    """Print the text that `make` returns; with --watch again and again, until Ctrl-C. It waits for a portal that is away."""
     if asked.watch is None:
-        sys.stdout.write(told())
+        sys.stdout.write(make())
         return 0
     on_screen = sys.stdout.isatty()
     while True:
         try:
-            text = told()
+            text = make()
         except AwayError as error:
             text = f"{error}\n"
         sys.stdout.write(f"{CLEAR}{datetime.now().astimezone():%H:%M:%S}\n{text}" if on_screen else f"{text}\n")
@@ -91,7 +97,43 @@ def repeated(asked: Any, told: Callable[[], str]) -> int:
         time.sleep(asked.watch)
 
 
-# ---- short words -----------------------------------------------------------------------------------------------------
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return the rows aligned: words left, numbers right."""
+    cells = [[cell(value) for value in row] for row in rows]
+    numeric = [any(isinstance(row[n], (int, float)) for row in rows) for n in range(len(columns))]
+    wide = [[wide_of(text) for text in row] for row in [list(columns), *cells]]
+    widths = [max(each for row in wide if (each := row[n]) <= MOST_WIDE or row is wide[0]) for n in range(len(columns))]
+    lines = [
+        "  ".join(
+            " " * (width - own) + text if right else text + " " * (width - own)
+            for text, width, own, right in zip(line, widths, owns, numeric, strict=True)
+        ).rstrip()
+        for line, owns in zip([list(columns), *cells], wide, strict=True)
+    ]
+    return "\n".join(lines)
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Return text as it can be shown here: a control character becomes a question mark, a letter that is not known its number."""
+    shown = "".join(char if char.isprintable() else "?" for char in text)
+    known = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return shown.encode(known, "backslashreplace").decode(known)
+
+
+def wide_of(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def when(text: str | None) -> str | None:

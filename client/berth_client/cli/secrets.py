@@ -6,11 +6,13 @@ import getpass
 import sys
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.options import act_add, completed, count, output_add, verb_add
-from berth_client.cli.output import Columns, some_told, when
+from berth_client.cli.options import act_add, live_add, most_add, output_add
+from berth_client.cli.output import Columns, format_page, when
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
+    import argparse
+
     from berth_client import Berth
 
 COLUMNS = Columns(
@@ -33,12 +35,12 @@ Secrets of a tenant, for example
 A value never stands on a command line, where others could read it."""
 
 
-def parsers_add(verbs: Any) -> None:
-    parser = verb_add(verbs, "secrets", secrets, "list the names of secrets; set or remove one", about=ABOUT)
+def secrets_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = ABOUT
     act_add(parser, ACTS)
-    completed(parser.add_argument("name", metavar="NAME", nargs="?", help="the secret"), "secrets")
-    completed(parser.add_argument("--tenant", metavar="T", help="of this tenant"), "tenants")
-    parser.add_argument("--most", type=count, default=200, metavar="N", help="how many lines at most (default 200)")
+    live_add(parser, "secrets", "name", metavar="NAME", nargs="?", help="the secret")
+    live_add(parser, "tenants", "--tenant", metavar="T", help="of this tenant")
+    most_add(parser)
     output_add(parser)
 
 
@@ -50,8 +52,8 @@ def secrets(asked: Any, berth: Berth) -> int:
 
 
 def _list(asked: Any, berth: Berth) -> int:
-    empty, query = "no secret yet; `berth secrets set NAME` makes one", {"tenant": asked.tenant}
-    sys.stdout.write(some_told(asked, berth, "/secrets", COLUMNS, empty=empty, query=query))
+    empty = "no secret yet; `berth secrets set NAME` makes one"
+    sys.stdout.write(format_page(asked, berth, berth.secrets_list, columns=COLUMNS, empty=empty, tenant=asked.tenant))
     return 0
 
 

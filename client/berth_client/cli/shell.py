@@ -11,14 +11,15 @@ from contextlib import closing, nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from berth_client.cli.heart import Heart
-from berth_client.cli.options import completed, verb_add
+from berth_client.cli.options import job_add, rank_add
 from berth_client.errors import AwayError, ClientError
 
 if TYPE_CHECKING:
+    import argparse
+
     from berth_client import Berth
     from berth_client.cli.raw import RawTerminal
-    from berth_client.duplex import Duplex
+    from berth_client.websocket import Duplex
 
 ABOUT = """\
 Open a shell inside a running job, or run one command in it: `berth shell 41 -- nvidia-smi`.
@@ -31,15 +32,10 @@ NO_TERMINAL = (
 )
 
 
-def parsers_add(verbs: Any) -> None:
-    parser = verb_add(
-        verbs, "shell", shell, "open a terminal inside a running job, or run one command there", about=ABOUT
-    )
-    words = "the job's number: 1044, or 1044_6 for task 6 of array 1044"
-    completed(parser.add_argument("number", metavar="JOB", help=words), "running")
-    parser.add_argument(
-        "--rank", type=int, default=0, metavar="N", help="of a job on several nodes: on this one, from 0"
-    )
+def shell_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = ABOUT
+    job_add(parser, "running")
+    rank_add(parser)
     parser.set_defaults(command=None)
 
 
@@ -64,6 +60,8 @@ class Session:
     """Carries between the socket and the user's terminal, or only standard output."""
 
     def __init__(self, talk: Duplex, *, is_terminal: bool) -> None:
+        from berth_client.websocket import Heart
+
         self._talk, self._is_terminal = talk, is_terminal
         self._shown = bytearray()
         self._end: Any = None

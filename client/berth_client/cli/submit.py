@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
-from berth_client.cli.described import described, flags_add
-from berth_client.cli.files import kept_apart, named, text_read
+from berth_client.cli.description import describe, flags_add
+from berth_client.cli.files import check_script_names, named, text_read
 from berth_client.cli.job_words import end_words, plan_words
-from berth_client.cli.jobs import job_told
-from berth_client.cli.logs import printed
-from berth_client.cli.options import output_add, verb_add
-from berth_client.cli.output import value_text
-from berth_client.cli.tables import printable
+from berth_client.cli.jobs import format_job
+from berth_client.cli.logs import print_pieces
+from berth_client.cli.options import output_add
+from berth_client.cli.output import format_value, printable
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
@@ -41,25 +40,20 @@ PLAN = """\
 Say what would happen to a job now, and submit nothing. Exit code 0: it would start with the next planning; 2: it would not."""
 
 
-def parsers_add(verbs: Any) -> None:
-    sent = verb_add(verbs, "submit", submit, "submit a job", about=SUBMIT)
-    flags_add(sent)
-    _file_add(sent)
-    sent.add_argument("--key", metavar="TEXT", help="with the same key the same job is submitted once only")
-    sent.add_argument(
+def submit_options(parser: argparse.ArgumentParser) -> None:
+    plan_options(parser)
+    parser.description = SUBMIT
+    parser.add_argument("--key", metavar="TEXT", help="with the same key the same job is submitted once only")
+    parser.add_argument(
         "--print", action="store_true", help="submit nothing: print the description, and the result of each directive"
     )
-    sent.add_argument("--wait", action="store_true", help="wait until it has ended; its states go to standard error")
-    sent.add_argument("-f", "--follow", action="store_true", help="print its output as it comes, until it has ended")
-    output_add(sent)
-    planned = verb_add(verbs, "plan", plan, "say what would happen to a job now, without submitting it", about=PLAN)
-    flags_add(planned)
-    _file_add(planned)
-    planned.set_defaults(print=False)
-    output_add(planned)
+    parser.add_argument("--wait", action="store_true", help="wait until it has ended; its states go to standard error")
+    parser.add_argument("-f", "--follow", action="store_true", help="print its output as it comes, until it has ended")
 
 
-def _file_add(parser: argparse.ArgumentParser) -> None:
+def plan_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = PLAN
+    flags_add(parser)
     parser.add_argument("script", metavar="FILE", nargs="?", help="a batch script for sbatch, or a job in YAML")
     parser.add_argument("arguments", metavar="ARGUMENT", nargs="*", help="of a batch script: its $1, $2 and so on")
     parser.add_argument(
@@ -68,6 +62,8 @@ def _file_add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--without-refused", action="store_true", help="go on without the directives that cannot be had here"
     )
+    parser.set_defaults(print=False)
+    output_add(parser)
 
 
 def submit(asked: Any, berth: Berth) -> int:
@@ -80,7 +76,7 @@ def submit(asked: Any, berth: Berth) -> int:
         return _ended(asked, berth, job)
     description = _description(asked, berth)
     if asked.print:
-        sys.stdout.write(value_text(asked, description))
+        sys.stdout.write(format_value(asked, description))
         return 0
     return _ended(asked, berth, berth.jobs_submit(description, idempotency_key=asked.key))
 
@@ -89,7 +85,7 @@ def _order(asked: Any, berth: Berth) -> dict[str, Any]:
     """Return the order for a template: its name, values, and the fields that the flags replace."""
     if asked.script is not None or asked.continue_from:
         raise ClientError("Give one of --template, --continue-from and FILE.")
-    job = described(asked, berth)
+    job = describe(asked, berth)
     return {
         "name": asked.template,
         "values": dict(asked.set or ()),
@@ -102,22 +98,22 @@ def _order(asked: Any, berth: Berth) -> dict[str, Any]:
 def _ended(asked: Any, berth: Berth, job: JobDetail) -> int:
     """Tell of a submitted job; with --wait or --follow until its end. Return the exit code."""
     if not (asked.wait or asked.follow):
-        sys.stdout.write(_submitted(asked, job))
+        sys.stdout.write(_format_submitted(asked, job))
         return 0
     print(f"job {job['number']} is submitted", file=sys.stderr, flush=True)
     if asked.follow:
-        printed(berth.jobs_follow(job["number"]))
-    job = berth.jobs_wait(job["number"], on_state=_state_told)
+        print_pieces(berth.jobs_follow(job["number"]))
+    job = berth.jobs_wait(job["number"], on_state=_print_state)
     if asked.output != "table" or asked.parsable:
-        sys.stdout.write(job_told(asked, job))
+        sys.stdout.write(format_job(asked, job))
     return exit_code(job)
 
 
 def _description(asked: Any, berth: Berth) -> JobDescription:
     """Return the fields of file and flags. Raises ClientError when the file asks for something impossible here."""
-    own = described(asked, berth)
+    own = describe(asked, berth)
     if asked.continue_from:
-        return cast("JobDescription", _continued(asked, berth, own))
+        return cast("JobDescription", _continue(asked, berth, own))
     if asked.script is None:
         if not own.get("command"):
             raise ClientError(
@@ -126,7 +122,7 @@ def _description(asked: Any, berth: Berth) -> JobDescription:
         return cast("JobDescription", own)
     text = text_read(asked.script)
     with named(asked.script):
-        found = _imported(asked, berth, text, own)
+        found = _import(asked, berth, text, own)
     for line in found["lines"]:
         if asked.print or line["verdict"] != "mapped":
             said = f"line {line['line']}: {line['text']}: {line['verdict']}: {line['detail']}"
@@ -134,27 +130,27 @@ def _description(asked: Any, berth: Berth) -> JobDescription:
     refused = [line["line"] for line in found["lines"] if line["verdict"] == "refused"]
     if refused and not asked.without_refused and not asked.print:
         raise ClientError(
-            f"{asked.script} asks for what cannot be had here (line {', '.join(map(str, refused))}); nothing was submitted. "
-            "Change it, or submit it --without-refused."
+            f"{asked.script} asks for things that this Berth does not have (line {', '.join(map(str, refused))}); nothing was "
+            "submitted. Change it, or submit it --without-refused."
         )
-    return cast("JobDescription", _merged(dict(found["description"]), own))
+    return cast("JobDescription", _merge(dict(found["description"]), own))
 
 
-def _imported(asked: Any, berth: Berth, text: str, own: dict[str, Any]) -> Imported:
+def _import(asked: Any, berth: Berth, text: str, own: dict[str, Any]) -> Imported:
     """Read the file. Words behind a batch script, and those behind --, are what it is called with."""
     found = berth.jobs_import(text, format=asked.format)
     if found["format"] != "sbatch":
         if asked.arguments:
             raise ClientError("a job in YAML takes no arguments; say another command behind --.")
         return found
-    kept_apart(asked, found["description"].get("files") or {})
+    check_script_names(asked, found["description"].get("files") or {})
     if not (asked.arguments or asked.command):
         return found
     own.pop("command", None)
     return berth.jobs_import(text, format="sbatch", arguments=[*asked.arguments, *asked.command])
 
 
-def _continued(asked: Any, berth: Berth, own: dict[str, Any]) -> dict[str, Any]:
+def _continue(asked: Any, berth: Berth, own: dict[str, Any]) -> dict[str, Any]:
     """Return the earlier job's description with the command line's changes; it begins with its artefact."""
     if asked.script is not None:
         raise ClientError("Give --continue-from or FILE, not both.")
@@ -162,10 +158,10 @@ def _continued(asked: Any, berth: Berth, own: dict[str, Any]) -> dict[str, Any]:
     told: dict[str, Any] = dict(berth.jobs_description(number, begin_with=path))
     if "inputs" in own:
         own["inputs"] = [*told["inputs"], *own["inputs"]]
-    return _merged(told, own)
+    return _merge(told, own)
 
 
-def _merged(told: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+def _merge(told: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Put the command line's fields over the file's; files, variables and labels are joined."""
     both: dict[str, Any] = {
         name: {**told[name], **own[name]}
@@ -175,13 +171,13 @@ def _merged(told: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     return {**told, **own, **both}
 
 
-def _submitted(asked: Any, job: JobDetail) -> str:
+def _format_submitted(asked: Any, job: JobDetail) -> str:
     if asked.parsable or asked.output == "name":
         return f"{job['number']}\n"
-    return f"job {job['number']} is submitted\n" if asked.output == "table" else job_told(asked, job)
+    return f"job {job['number']} is submitted\n" if asked.output == "table" else format_job(asked, job)
 
 
-def _state_told(job: JobDetail) -> None:
+def _print_state(job: JobDetail) -> None:
     ended = end_words(job)
     where = f" on {', '.join(job['nodes'])}" if job["nodes"] else ""
     told = f"job {job['number']}: {job['state']}{where}{f', {ended}' if ended else ''}"
@@ -204,7 +200,7 @@ def plan(asked: Any, berth: Berth) -> int:
     )
     as_text = asked.output in {"table", "wide"} and not asked.parsable
     if asked.output in {"json", "yaml"}:
-        sys.stdout.write(value_text(asked, found))
+        sys.stdout.write(format_value(asked, found))
     elif as_text:
         sys.stdout.write(plan_words(found))
     else:

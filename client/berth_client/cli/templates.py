@@ -6,12 +6,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from berth_client.cli.files import files_read, named, text_read
-from berth_client.cli.options import act_add, completed, count, output_add, verb_add
-from berth_client.cli.output import Columns, facts, one_told, some_told, when
-from berth_client.cli.tables import table
+from berth_client.cli.options import act_add, live_add, most_add, output_add
+from berth_client.cli.output import Columns, facts, format_one, format_page, table, when
 from berth_client.errors import ClientError
 
 if TYPE_CHECKING:
+    import argparse
+
     from berth_client import Berth
     from berth_client.shapes import TemplateDetail
 
@@ -35,23 +36,19 @@ Job templates, for example
 An import under a name that there is makes its next version."""
 
 
-def parsers_add(verbs: Any) -> None:
-    parser = verb_add(
-        verbs, "templates", templates, "list job templates; show, import, export, delete one", about=ABOUT
-    )
+def templates_options(parser: argparse.ArgumentParser) -> None:
+    parser.description = ABOUT
     act_add(parser, ACTS)
-    completed(
-        parser.add_argument("name", metavar="NAME|FILE", nargs="?", help="the template; of import the file"),
-        "templates",
-    )
-    completed(parser.add_argument("--tenant", metavar="T", help="of, or for, this tenant"), "tenants")
+    words = "the template; of import the file"
+    live_add(parser, "templates", "name", metavar="NAME|FILE", nargs="?", help=words)
+    live_add(parser, "tenants", "--tenant", metavar="T", help="of, or for, this tenant")
     parser.add_argument("--operators", action="store_true", help="the operators', which all tenants see")
     parser.add_argument("--version", type=int, metavar="N", help="show or export this version; else the last one")
     parser.add_argument(
         "--file", action="append", metavar="PATH[:NAME]", help="of import: a file that comes along with its jobs"
     )
     parser.add_argument("--folder", metavar="DIR", help="of import: all files below it come along")
-    parser.add_argument("--most", type=count, default=200, metavar="N", help="how many lines at most (default 200)")
+    most_add(parser)
     output_add(parser)
 
 
@@ -66,14 +63,13 @@ def templates(asked: Any, berth: Berth) -> int:
 
 
 def _list(asked: Any, berth: Berth) -> int:
-    empty, query = "no template yet; `berth templates import FILE` makes one", {"tenant": asked.tenant}
-    sys.stdout.write(some_told(asked, berth, "/templates", COLUMNS, empty=empty, query=query))
+    empty = "no template yet; `berth templates import FILE` makes one"
+    sys.stdout.write(format_page(asked, berth, berth.templates_list, columns=COLUMNS, empty=empty, tenant=asked.tenant))
     return 0
 
 
 def _shown(asked: Any, berth: Berth) -> TemplateDetail:
-    operators = True if asked.operators else None
-    return berth.templates_show(asked.name, version=asked.version, tenant=asked.tenant, operators=operators)
+    return berth.templates_show(asked.name, version=asked.version, tenant=asked.tenant, operators=asked.operators)
 
 
 def _show(asked: Any, berth: Berth) -> int:
@@ -82,7 +78,7 @@ def _show(asked: Any, berth: Berth) -> int:
 
 
 def _told(asked: Any, found: TemplateDetail) -> str:
-    if (plain := one_told(asked, found, [found], COLUMNS)) is not None:
+    if (plain := format_one(asked, found, [found], COLUMNS)) is not None:
         return plain
     told = facts(
         [
@@ -116,7 +112,7 @@ def _limits(parameter: dict[str, Any]) -> str:
 
 def _import(asked: Any, berth: Berth) -> int:
     text = text_read(asked.name)
-    files = files_read(asked) if asked.file or asked.folder else {}
+    files = files_read(asked) if asked.file or asked.folder else None
     with named(asked.name):
         found = berth.templates_save(text=text, files=files, tenant=asked.tenant, operators=asked.operators)
     if asked.output == "table" and not asked.parsable:
@@ -132,7 +128,7 @@ def _export(asked: Any, berth: Berth) -> int:
 
 
 def _delete(asked: Any, berth: Berth) -> int:
-    berth.templates_delete(asked.name, tenant=asked.tenant, operators=True if asked.operators else None)
+    berth.templates_delete(asked.name, tenant=asked.tenant, operators=asked.operators)
     print(f"template {asked.name} is deleted")
     return 0
 

@@ -6,23 +6,19 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from portal.cluster import selectors as cluster
 from portal.cluster import services as nodes
 from portal.foundation.errors import BerthError, Forbidden, NotFound
-from portal.pages.dashboard.board.feed import board_now, stream_of
-from portal.pages.dashboard.board.horizons import HORIZONS_H, horizon
+from portal.pages.dashboard.board.feed import HORIZONS_H, board_now, horizon, stream_of
 from portal.pages.dashboard.cluster import node as cluster_page_node
 from portal.pages.dashboard.cluster import page as cluster_page
 from portal.pages.dashboard.overview import page as overview
-from portal.pages.dashboard.parts.sharing_html import fragment_answer, page_numbers
-from portal.pages.dashboard.parts.snapshot import Snapshot
+from portal.pages.dashboard.parts.snapshot import Snapshot, fragment_answer, page_numbers
 from portal.pages.dashboard.rounds import listing as rounds_listing
 from portal.pages.dashboard.rounds import metrics as metrics_page
 from portal.pages.dashboard.rounds import page as rounds_page
@@ -38,15 +34,11 @@ if TYPE_CHECKING:
 # ---- overview --------------------------------------------------------------------------------------------------------
 
 
-@login_required
-@require_GET
 def overview_fragment(request: HttpRequest, name: str) -> HttpResponse:
     snapshot = Snapshot(request.user, hours=horizon(request.GET.get("h")))
     return fragment_answer(overview.fragment_html(name, snapshot), snapshot.sharing)
 
 
-@login_required
-@require_GET
 def figure(request: HttpRequest, name: str) -> HttpResponse:
     snapshot = Snapshot(request.user, hours=horizon(request.GET.get("h")))
     return JsonResponse(overview.figure(name, snapshot))
@@ -55,8 +47,6 @@ def figure(request: HttpRequest, name: str) -> HttpResponse:
 # ---- cluster ---------------------------------------------------------------------------------------------------------
 
 
-@login_required
-@require_GET
 def cluster_list(request: HttpRequest) -> HttpResponse:
     page_follow(request, "cluster", stream_of(HORIZONS_H[0]))
     snapshot = Snapshot(request.user)
@@ -65,15 +55,11 @@ def cluster_list(request: HttpRequest) -> HttpResponse:
     return render(request, "cluster/list.html", context)
 
 
-@login_required
-@require_GET
 def cluster_board(request: HttpRequest) -> HttpResponse:
     """The cluster as numbers: the same for every reader, it names no job."""
     return JsonResponse(board_now(horizon(request.GET.get("h"))), json_dumps_params={"separators": (",", ":")})
 
 
-@login_required
-@require_GET
 def cluster_rows(request: HttpRequest) -> HttpResponse:
     """The nodes of one group as a table, a page at a time."""
     by, group, page = request.GET.get("by", "type"), request.GET.get("group", ""), request.GET.get("page")
@@ -81,15 +67,11 @@ def cluster_rows(request: HttpRequest) -> HttpResponse:
     return render(request, "cluster/_rows.html", context)
 
 
-@login_required
-@require_GET
 def cluster_fragment(request: HttpRequest, name: str) -> HttpResponse:
     snapshot = Snapshot(request.user)
     return fragment_answer(cluster_page.fragment_html(name, snapshot), snapshot.sharing)
 
 
-@login_required
-@require_GET
 def node_detail(request: HttpRequest, name: str) -> HttpResponse:
     page_follow(request, "cluster", f"node:{name}")
     return render(
@@ -99,8 +81,6 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponse:
     )
 
 
-@login_required
-@require_GET
 def node_fragment(request: HttpRequest, name: str, fragment: str) -> HttpResponse:
     if fragment not in {"gpus", "jobs", "card", "health", "hardware"}:
         raise NotFound("fragment")
@@ -108,15 +88,11 @@ def node_fragment(request: HttpRequest, name: str, fragment: str) -> HttpRespons
     return render(request, f"cluster/_node_{fragment}.html", context)
 
 
-@login_required
-@require_GET
 def node_figure(request: HttpRequest, name: str, figure: str) -> HttpResponse:
     snapshot = Snapshot(request.user, names=[name])
     return JsonResponse(cluster_page_node.node_figure(snapshot, name, figure, chosen=request.GET.get("range")))
 
 
-@login_required
-@require_POST
 def node_action(request: HttpRequest, name: str, verb: str) -> HttpResponse:
     """Drain, resume or declare dead; operators only, and with a reason but for resuming."""
     if not request.user.is_operator:
@@ -160,8 +136,6 @@ def _back(request: HttpRequest) -> str | None:
 # ---- rounds ----------------------------------------------------------------------------------------------------------
 
 
-@login_required
-@require_GET
 def rounds(request: HttpRequest) -> HttpResponse:
     """The list of plannings, or with `?fragment=table` only its table; with `?each=yes` none stands for others."""
     page, fragment, each = request.GET.get("page"), request.GET.get("fragment"), request.GET.get("each")
@@ -176,16 +150,12 @@ def rounds(request: HttpRequest) -> HttpResponse:
     return render(request, "rounds/_table.html" if fragment else "rounds/list.html", context)
 
 
-@login_required
-@require_GET
 def planning_detail(request: HttpRequest, number: int) -> HttpResponse:
     return render(
         request, "rounds/detail.html", rounds_page.planning_context(number, request.user, request.GET.get("page"))
     )
 
 
-@login_required
-@require_GET
 def rounds_metrics(request: HttpRequest) -> HttpResponse:
     """Figures over time, or with `?fragment=rounds` only the table of rounds."""
     fragment = request.GET.get("fragment")
@@ -198,8 +168,6 @@ def rounds_metrics(request: HttpRequest) -> HttpResponse:
     return render(request, "rounds/_rounds.html" if fragment else "rounds/metrics.html", context)
 
 
-@login_required
-@require_GET
 def rounds_figure(request: HttpRequest, name: str) -> HttpResponse:
     return JsonResponse(metrics_page.metrics_figure(name, metrics_page.Span(request.GET.get("range"))))
 
@@ -207,9 +175,7 @@ def rounds_figure(request: HttpRequest, name: str) -> HttpResponse:
 # ---- account ---------------------------------------------------------------------------------------------------------
 
 
-@login_required
 @never_cache
-@require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
     """List one's tokens; a POST makes one and shows its secret in this answer only."""
     if request.method == "GET":
@@ -222,8 +188,6 @@ def tokens(request: HttpRequest) -> HttpResponse:
     return render(request, "tenants/tokens.html", account.tokens_context(request.user, fresh=fresh), status=201)
 
 
-@login_required
-@require_POST
 def token_revoke(request: HttpRequest, token_id: int) -> HttpResponse:
     token = account.token_end(request.user, token_id)
     messages.success(request, f"{token.name} is revoked; whatever used it is refused from now on.")
@@ -233,8 +197,6 @@ def token_revoke(request: HttpRequest, token_id: int) -> HttpResponse:
 # ---- search ----------------------------------------------------------------------------------------------------------
 
 
-@login_required
-@require_GET
 def search_page(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "").strip()
     context = search.search_context(request.user, text)

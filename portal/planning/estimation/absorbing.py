@@ -9,7 +9,7 @@ from typing import Any
 from portal.planning.estimation.models import JobProfile, Signature, ThroughputCell
 from portal.planning.estimation.selectors import profile_of
 from portal.work.jobs.models import Allocation
-from scheduler.estimator import iteration, mixture, waiting
+from scheduler.estimator import iteration, mixture
 from scheduler.model import speeds
 from scheduler.model.speeds import Cell
 
@@ -130,7 +130,7 @@ def _pattern(profile: JobProfile, rows: Sequence[Row]) -> None:
     seen = [_iteration(row) for row in profile.recent_iterations]
     found = iteration.recognise(seen)
     profile.pattern = found.value if found is not None else profile.pattern
-    sigma = waiting.spread_s([each.forward_s + each.backward_s + each.update_s for each in seen])
+    sigma = iteration.spread_s([each.forward_s + each.backward_s + each.update_s for each in seen])
     profile.rest_sigma_s = sigma if sigma is not None else profile.rest_sigma_s
 
 

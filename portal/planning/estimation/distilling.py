@@ -20,7 +20,7 @@ from portal.planning.estimation.models import AttemptDistilled, Signature, Signa
 from portal.work.jobs.models import Attempt, GpuAllocation, Job
 from portal.work.jobs.states import FINAL
 from portal.work.jobs.use import WHOLE
-from scheduler.estimator.tables import signature_of
+from scheduler.estimator.measured import signature_of
 
 SETTLE_S = 90
 """Seconds after its end until an attempt's last samples have come, from an agent that is in contact."""

@@ -20,7 +20,7 @@ from portal.cluster.models import GpuType
 from portal.people.tenants.models import Tenant
 from portal.planning.estimation.models import AttemptSpeed, PairSpeed, ThroughputCell
 from portal.work.jobs.models import GpuAllocation
-from scheduler.estimator.tables import signature_of
+from scheduler.estimator.measured import signature_of
 from scheduler.model.speeds import Cell
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Probes: jobs of Berth's own that measure a GPU type's links, on idle GPUs, when nobody asked (algorithms.md, section 2).
 
-The planner decides when and where (`scheduler.planning.probing`). A probe never waits in the queue: its job is made when it
+The planner decides when and where (`scheduler.planning.measuring`). A probe never waits in the queue: its job is made when it
 starts.
 They are the operator's, in a tenant of Berth's own.
 """
@@ -27,7 +27,7 @@ from portal.work.jobs.services.placing import DoesNotFit, attempt_start
 from portal.work.jobs.services.placings import Part
 from portal.work.jobs.states import FINAL
 from scheduler.model import LinkOrder, LinkWish
-from scheduler.planning.probing import LIMIT_S, MEMORY_MIB
+from scheduler.planning.measuring import LIMIT_S, MEMORY_MIB
 
 AGAIN = timedelta(seconds=60)
 LOG_WAIT = timedelta(seconds=30)

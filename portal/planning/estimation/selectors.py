@@ -19,7 +19,7 @@ from portal.planning.estimation.models import (
 )
 from portal.work.jobs.models import Job as JobRow
 from portal.work.jobs.states import FINAL
-from scheduler.estimator import tables
+from scheduler.estimator.measured import signature
 from scheduler.intake.validation import RATE_LEAST
 from scheduler.model import Job, speeds
 from scheduler.model.speeds import Cell, CellKey, Knowledge
@@ -40,7 +40,7 @@ def _signatures(jobs: Sequence[Job]) -> dict[int, str]:
     tenants = {job.tenant for job in jobs if job.model_label}
     shared, own = Q(tenant_id__in=tenants, job=None), Q(job__isnull=False) & ~Q(job__state__in=FINAL)
     rows = list(Signature.objects.filter(shared | own).values_list("pk", "name"))
-    names = {tables.signature(job) for job in jobs} if rows else ()
+    names = {signature(job) for job in jobs} if rows else ()
     return {pk: name for pk, name in rows if name in names}
 
 

@@ -16,7 +16,7 @@ from portal.planning.rounds.settings.knobs import knobs_current
 from portal.planning.sharing.models import ShadowDecision, ShadowPlanning
 from portal.planning.sharing.selectors import SIDES, slowdowns_since
 from portal.work.jobs.models import Job
-from scheduler.estimator.tables import signature_of
+from scheduler.estimator.measured import signature_of
 
 ROWS = 200
 """The most jobs whose decisions are stored of one planning, those that differ first."""

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.copies import replace
-from scheduler.estimator.tables import cell_key, signature_of
+from scheduler.estimator.measured import cell_key, signature_of
 from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
 from scheduler.fairness.lrf import BY_SAMPLES, is_guess
 from scheduler.model import ArrayHistory, ClusterState, Job, Promise, Running
 from scheduler.model.speeds import Cell, CellKey, Knowledge
-from scheduler.planning.deciding import decide
 from scheduler.planning.inputs import SnapshotInput
-from scheduler.planning.plan import REPEATS
+from scheduler.planning.plan import REPEATS, decide
 from scheduler.policies.registry import POLICIES
 from scheduler.simulator.cluster import Cluster
 from scheduler.simulator.rounds import Rounds
@@ -119,17 +118,17 @@ class BerthRounds:
         return again
 
     def _apply(self, decided: Decided, now_s: float) -> bool:
-        answers = decided.outcome.answers
+        draft = decided.outcome.draft
         for number in decided.lapsed:
             self._seen[number].promise = None
-        again = decided.window_ran_out and bool(answers.chosen)
-        for number, chosen in answers.chosen.items():
+        again = decided.window_ran_out and bool(draft.chosen)
+        for number, chosen in draft.chosen.items():
             self._start(self._seen[number], chosen.placement, decided, now_s)
-        for order in answers.stops:
+        for order in draft.stops:
             self._free(self._seen[order.job])
-        for given in answers.promises:
+        for given in draft.promises:
             self._seen[given.job].promise = Promise(given.shares, now_s, given.cause)
-        return again or bool(answers.stops)
+        return again or bool(draft.stops)
 
     def _start(self, seen: _Seen, placement: Placement, decided: Decided, now_s: float) -> None:
         if seen.age_s is None or seen.age_guessed:

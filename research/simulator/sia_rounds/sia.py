@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from research.simulator.sia_rounds.speeds import MOST_GPUS
 from scheduler.policies.rivals.typelevel import program
-from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind
+from scheduler.policies.rivals.typelevel.program import Bucket, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

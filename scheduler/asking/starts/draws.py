@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.asking.starts import steps
-from scheduler.asking.starts.scene import age
+from scheduler.asking.starts.scene import STEPS_MOST, Scene, age, longest_s
 from scheduler.copies import replace
 from scheduler.fairness.priorities import Moment, order
 from scheduler.fairness.reservation import expected_end_s
-from scheduler.model import Promise, Running
+from scheduler.model import Chosen, Configuration, Job, Promise, Running, StopOrder
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.work import Work
 from scheduler.replan import participants
@@ -29,8 +28,6 @@ from scheduler.replan.promises import settle
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scheduler.asking.starts.scene import Scene
-    from scheduler.model import Chosen, Configuration, Job, StopOrder
     from scheduler.placement.outcome import Outcome
 
 REPEATS = 5
@@ -48,7 +45,7 @@ class Draw:
         self.cut = False
         self.got: dict[int, Configuration] = {}  # by job, at its first start
         self._ledger = Ledger(scene.nodes, scene.state.tenants, scene.state.running)
-        self._exclusive = [room for room in self._ledger.rooms.values() if room.node.exclusive_tenant]
+        self._exclusive = [free for free in self._ledger.free.values() if free.node.exclusive_tenant]
         self._running: dict[int, Running] = {}
         self._ends: list[tuple[float, int, int]] = []
         self._starts = count()
@@ -72,7 +69,7 @@ class Draw:
         found: dict[int, float] = {}
         sought = {job.id for job in scene.jobs}
         replan = self._replan_due(now_s)
-        for step in range(steps.MOST):
+        for step in range(STEPS_MOST):
             for number in self._settle(now_s, replan=replan):
                 found.setdefault(number, now_s)
             sought -= found.keys()
@@ -86,7 +83,7 @@ class Draw:
             if next_s > until_s:
                 break
             running = ((self._end_s[job], live.gpus) for job, live in self._running.items())
-            step_s = max(scene.parameters.tick_s, steps.longest_s(step, now_s, now_s - scene.now_s, running))
+            step_s = max(scene.parameters.tick_s, longest_s(step, now_s, now_s - scene.now_s, running))
             now_s = max(next_s, now_s + step_s)
             self._pass_to(now_s)
             replan = self._replan_due(now_s)
@@ -130,10 +127,10 @@ class Draw:
             at_s, job = self._next
             self._waiting[job.id], self._since[job.id] = job, (at_s, 0.0)
             self._next = next(self._to_come, None)
-        for room in self._exclusive:
-            here = (live for live in self._running.values() if any(p.node == room.node.id for p in live.pieces))
-            room.tenants = frozenset(live.tenant for live in here)
-            self._ledger.note(room.node.id)
+        for free in self._exclusive:
+            here = (live for live in self._running.values() if any(p.node == free.node.id for p in live.pieces))
+            free.tenants = frozenset(live.tenant for live in here)
+            self._ledger.note(free.node.id)
 
     def _remove(self, job: int) -> Running:
         live = self._running.pop(job)
@@ -147,15 +144,15 @@ class Draw:
         for _ in range(REPEATS):
             outcome = self._plan(now_s, replan=replan)
             found += [
-                self._start(job_id, outcome.answers.chosen[job_id], now_s) for job_id in sorted(outcome.answers.chosen)
+                self._start(job_id, outcome.draft.chosen[job_id], now_s) for job_id in sorted(outcome.draft.chosen)
             ]
-            for order_ in outcome.answers.stops:
+            for order_ in outcome.draft.stops:
                 self._stop(order_, now_s)
-            for given in outcome.answers.promises:
+            for given in outcome.draft.promises:
                 if given.job in self._waiting:
                     promise = Promise(given.shares, now_s, given.cause)
                     self._waiting[given.job] = replace(self._waiting[given.job], promise=promise)
-            if not outcome.answers.stops:
+            if not outcome.draft.stops:
                 break
             replan = False
         return found
@@ -174,19 +171,18 @@ class Draw:
         free = [each for each in order(jobs, priority, moment, age) if each.job.id not in kept]
         state = replace(scene.state, running=live, replanned_s=self._replanned_s)
         # The virtual clock stands still while the policy places: the forecast's own limit is between the steps.
-        work = Work(
-            free, ledger, scene.estimator, scene.parameters, self._rng, lambda: 0.0, 1e9, state, now_s, replan=replan
-        )
+        means = (ledger, scene.estimator, scene.parameters, self._rng, lambda: 0.0, 1e9, state, now_s)
+        work = Work(free, *means, replan=replan, pays=scene.policy.pays(scene.parameters))
         if replan:
-            part = participants.taking_part(live, ledger, scene.parameters, now_s)
+            part = participants.taking_part(live, ledger, scene.parameters, now_s, pays=work.pays)
             taken_up, left_out = participants.gather(
                 part, work, rank=lambda own: order(own, priority, moment, age), check=lambda _: None
             )
             work = replace(work, participants=taken_up, left_out=left_out)
             self._replanned_s = now_s
         outcome = scene.policy.place(work)
-        outcome.answers.chosen = {**settled.started, **outcome.answers.chosen}
-        for job_id in sorted(outcome.answers.invalid):
+        outcome.draft.chosen = {**settled.started, **outcome.draft.chosen}
+        for job_id in sorted(outcome.draft.invalid):
             self._waiting.pop(job_id, None)
         return outcome
 

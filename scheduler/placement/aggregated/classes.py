@@ -16,17 +16,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.copies import replace
-from scheduler.placement.access import NO_RULES, Zone
-from scheduler.placement.core_choices import core_choices_of, speed_class
+from scheduler.placement.access import NO_RULES, Access, Rules, Zone
 from scheduler.placement.feasibility import type_allowed
+from scheduler.placement.free_capacity import FreeCapacity, speed_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from scheduler.model import Job, Node, Ranked
-    from scheduler.placement.access import Access, Rules
     from scheduler.placement.ledger import Ledger
-    from scheduler.placement.rooms import Room
     from scheduler.placement.running import Participant
 
 
@@ -98,7 +96,7 @@ class NodeClass:
 
 
 @dataclass(slots=True)
-class PoolRoom:
+class PoolCapacity:
     """The most that one node of the pool offers, per least number of idle GPUs (index), and a node to stand for it."""
 
     cores: list[int] = field(default_factory=list)
@@ -133,23 +131,23 @@ class Classes:
         self._kinds = set(self.access.values())
         self._barring = frozenset[int]().union(*(each.barred for each in self._kinds))
         self.all = self._grouped(ledger, rules)
-        self.core_choices, self.largest = core_choices_of(ledger), ledger.largest
+        self.core_counts, self.largest = ledger.core_counts(), ledger.largest
         self.nodes_of: dict[Pool, list[int]] = {}  # in id order
         self.pools = self._measure(ledger)
         self.by_type: dict[str, list[Pool]] = {}
         for pool in sorted(self.pools, key=repr):
             self.by_type.setdefault(pool.gpu_type, []).append(pool)
         self._stand_ins = {
-            (each.key.gpu_type, each.key.speed): replace(ledger.rooms[each.nodes[0]].node, id=NO_NODE)
+            (each.key.gpu_type, each.key.speed): replace(ledger.free[each.nodes[0]].node, id=NO_NODE)
             for each in reversed(self.all)
         }
 
     def _grouped(self, ledger: Ledger, rules: Rules) -> list[NodeClass]:
         """The classes of which some job may use something, in the order of their keys."""
         grouped: dict[ClassKey, list[int]] = {}
-        for room in ledger.rooms.values():
-            if room.gpus and room.cores and (key := self._key(room, ledger, rules)) is not None:
-                grouped.setdefault(key, []).append(room.node.id)
+        for free in ledger.free.values():
+            if free.gpus and free.cores and (key := self._key(free, ledger, rules)) is not None:
+                grouped.setdefault(key, []).append(free.node.id)
         return [
             NodeClass(key, tuple(nodes), offers)
             for key, nodes in sorted(grouped.items(), key=lambda each: repr(each[0]))
@@ -158,7 +156,7 @@ class Classes:
 
     def _pin(self, running: Participant, ledger: Ledger, rules: Rules) -> None:
         shares, job, limited = running.present.shares, running.job, running.job.id in ledger.limited
-        node = ledger.rooms[shares[0].node].node
+        node = ledger.free[shares[0].node].node
         pool = Pool(node.gpu_type or "", speed_class(node), None, None, rules.zone(node.id), limited, pin=job.id)
         spread = len(shares) > 1
         self.pins[job.id] = pins = tuple(
@@ -167,17 +165,17 @@ class Classes:
         for share, pin in zip(shares, pins, strict=True):
             self._pinned.setdefault(share.node, []).append(pin)
 
-    def _key(self, room: Room, ledger: Ledger, rules: Rules) -> ClassKey | None:
-        node = room.node
-        owner = tuple(sorted(room.tenants)) if node.exclusive_tenant else None
+    def _key(self, free: FreeCapacity, ledger: Ledger, rules: Rules) -> ClassKey | None:
+        node = free.node
+        owner = tuple(sorted(free.tenants)) if node.exclusive_tenant else None
         if owner is not None and len(owner) > 1:
             return None  # two tenants under one account already: nobody is let in
         domain = node.domain if node.domain in self.domains else None
         array, kept = rules.zone(node.id)
         zone = Zone(array, tuple(number for number in kept if number in self._barring))
-        gpus = len(room.gpus)
+        gpus = len(free.gpus)
         pins = tuple(self._pinned.get(node.id, ()))
-        cores = len(room.cores) if pins else min(len(room.cores), gpus * self.most_cores)
+        cores = len(free.cores) if pins else min(len(free.cores), gpus * self.most_cores)
         limited = any(access.limited for access in self._kinds)
         limit = min(cores, ledger.cores_for(node.id, limited=True)) if limited else cores
         offers = tuple(sorted(node.offers & self._software))
@@ -194,13 +192,13 @@ class Classes:
                 for limited in limits
             )
 
-    def _measure(self, ledger: Ledger) -> dict[Pool, PoolRoom]:
-        pools: dict[Pool, PoolRoom] = {}
+    def _measure(self, ledger: Ledger) -> dict[Pool, PoolCapacity]:
+        pools: dict[Pool, PoolCapacity] = {}
         for each in self.all:
-            memory = max(ledger.rooms[node].memory_mib for node in each.nodes)
+            memory = max(ledger.free[node].memory_mib for node in each.nodes)
             for pool in {pool for pools_of in each.offers for pool in pools_of}:
-                room = pools.setdefault(pool, PoolRoom())
-                _raise_to(room, each.key, each.key.cores_for(pool), memory, len(each.nodes))
+                capacity = pools.setdefault(pool, PoolCapacity())
+                _raise_to(capacity, each.key, each.key.cores_for(pool), memory, len(each.nodes))
                 self.nodes_of.setdefault(pool, []).extend(each.nodes)
             for pin in each.key.pins:
                 self.nodes_of.setdefault(pin.pool, []).extend(each.nodes)
@@ -233,13 +231,13 @@ class Classes:
         return sum(self.pools[pool].unit_gpus.get(rate, 0) for pool in pools)
 
 
-def _raise_to(room: PoolRoom, key: ClassKey, cores: int, memory_mib: int, nodes: int) -> None:
-    grow = key.gpus + 1 - len(room.cores)
-    room.cores += [0] * grow
-    room.memory_mib += [0] * grow
+def _raise_to(capacity: PoolCapacity, key: ClassKey, cores: int, memory_mib: int, nodes: int) -> None:
+    grow = key.gpus + 1 - len(capacity.cores)
+    capacity.cores += [0] * grow
+    capacity.memory_mib += [0] * grow
     for gpus in range(key.gpus + 1):
-        room.cores[gpus] = max(room.cores[gpus], cores)
-        room.memory_mib[gpus] = max(room.memory_mib[gpus], memory_mib)
-    room.gpus += key.gpus * nodes
+        capacity.cores[gpus] = max(capacity.cores[gpus], cores)
+        capacity.memory_mib[gpus] = max(capacity.memory_mib[gpus], memory_mib)
+    capacity.gpus += key.gpus * nodes
     for rate in (1, 2):
-        room.unit_gpus[rate] = room.unit_gpus.get(rate, 0) + min(key.gpus, cores // rate) * nodes
+        capacity.unit_gpus[rate] = capacity.unit_gpus.get(rate, 0) + min(key.gpus, cores // rate) * nodes

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.matrix_solver import Relaxation
+from scheduler.placement.matrix import Relaxation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scheduler.placement.aggregated.plans import IntegerPlan, Kernel
     from scheduler.placement.aggregated.pricing import Problem
-    from scheduler.placement.aggregated.whole import Kernel, Whole
 
 ROUND_UP_FROM = (0.5, 0.7, 0.9, 0.6)
 """From this value on a pattern or job counts as taken: one dive each until a plan is good enough."""
@@ -31,39 +31,39 @@ class Dive:
     """The fixed part so far, the pieces it leaves free per row, and the rows' rest."""
 
     problem: Problem
-    plan: Whole
+    plan: IntegerPlan
     offered: np.ndarray
     upper: np.ndarray
 
     @classmethod
-    def from_top(cls, problem: Problem, nothing: Whole) -> Dive:
-        return cls(problem, nothing, np.zeros(len(problem.options.rows)), problem.row_upper.copy())
+    def from_top(cls, problem: Problem, nothing: IntegerPlan) -> Dive:
+        return cls(problem, nothing, np.zeros(len(problem.candidates.rows)), problem.row_upper.copy())
 
     @classmethod
-    def after(cls, problem: Problem, plan: Whole) -> Dive:
+    def after(cls, problem: Problem, plan: IntegerPlan) -> Dive:
         """The rest, as if the plan had been fixed."""
-        offered = np.zeros(len(problem.options.rows))
+        offered = np.zeros(len(problem.candidates.rows))
         for pattern, times in plan.patterns.items():
             for row, pieces in pattern.pieces:
                 offered[row] += times * pieces
         for move, times in zip(problem.moves, plan.moves, strict=True):
             offered[move.source] -= times
             offered[move.target] += times
-        np.subtract.at(offered, problem.options.row, problem.options.need * plan.options)
+        np.subtract.at(offered, problem.candidates.row, problem.candidates.need * plan.candidates)
         made = cls(problem, plan, offered, problem.row_upper)
         made._take_stock()
         return made
 
     def fix(self, kernel: Kernel, values: np.ndarray, least: float) -> int:
         """Fix what the values of the kernel's columns say, rounding up from `least` on; how many patterns and jobs."""
-        count, moved = len(kernel.options), len(kernel.moves)
-        before = int(self.plan.options.sum()) + sum(self.plan.patterns.values())
+        count, moved = len(kernel.candidates), len(kernel.moves)
+        before = int(self.plan.candidates.sum()) + sum(self.plan.patterns.values())
         self._cut(kernel, values[count + moved :], least)
         for k, value in zip(kernel.moves, values[count : count + moved], strict=True):
             self._move(int(k), value)
-        self._seat(kernel.options, values[:count], least)
+        self._seat(kernel.candidates, values[:count], least)
         self._take_stock()
-        return int(self.plan.options.sum()) + sum(self.plan.patterns.values()) - before
+        return int(self.plan.candidates.sum()) + sum(self.plan.patterns.values()) - before
 
     def _cut(self, kernel: Kernel, values: np.ndarray, least: float) -> None:
         """Cut nodes into patterns: the whole ones, then the nearest to one more, as far as there are nodes."""
@@ -89,30 +89,34 @@ class Dive:
             self.offered[move.source] -= times
             self.offered[move.target] += times
 
-    def _seat(self, options: np.ndarray, values: np.ndarray, least: float) -> None:
+    def _seat(self, candidates: np.ndarray, values: np.ndarray, least: float) -> None:
         """Seat jobs onto the pieces: those taken whole first, then by value."""
         problem = self.problem
-        worth = problem.options.value[options] / problem.options.need[options]
+        per_piece = problem.candidates.value[candidates] / problem.candidates.need[candidates]
         room = self.upper.copy()
-        for k in np.lexsort((-worth, -np.round(values, 6))):
+        for k in np.lexsort((-per_piece, -np.round(values, 6))):
             if values[k] < least:
                 break
-            option = options[k]
-            row, need, group = problem.options.row[option], problem.options.need[option], problem.options.group[option]
+            candidate = candidates[k]
+            row, need, group = (
+                problem.candidates.row[candidate],
+                problem.candidates.need[candidate],
+                problem.candidates.group[candidate],
+            )
             wanted = max(1.0, np.floor(values[k] + 1e-6))
-            taken = int(min(wanted, self.offered[row] // need, room[group], self._capped(option, room)))
+            taken = int(min(wanted, self.offered[row] // need, room[group], self._capped(candidate, room)))
             if taken > 0:
-                self.plan.options[option] += taken
+                self.plan.candidates[candidate] += taken
                 self.offered[row] -= taken * need
                 room[group] -= taken
                 for number, cap in enumerate(problem.caps, start=problem.first_cap):
-                    room[number] -= taken * cap.weight_of(option)
+                    room[number] -= taken * cap.weight_of(candidate)
 
-    def _capped(self, option: int, room: np.ndarray) -> float:
-        """How many more of the option the caps admit."""
+    def _capped(self, candidate: int, room: np.ndarray) -> float:
+        """How many more of the candidate the caps admit."""
         most = np.inf
         for number, cap in enumerate(self.problem.caps, start=self.problem.first_cap):
-            if (weight := cap.weight_of(option)) > 0:
+            if (weight := cap.weight_of(candidate)) > 0:
                 most = min(most, room[number] // weight)
         return most
 
@@ -120,13 +124,13 @@ class Dive:
         problem, plan = self.problem, self.plan
         self.upper = problem.row_upper.copy()
         members = len(problem.members)
-        self.upper[:members] -= np.bincount(problem.options.group, weights=plan.options, minlength=members)
+        self.upper[:members] -= np.bincount(problem.candidates.group, weights=plan.candidates, minlength=members)
         self.upper[problem.first_row : problem.first_class] = self.offered
         for pattern, times in plan.patterns.items():
             self.upper[problem.first_class + pattern.of_class] -= times
         for row, cap in enumerate(problem.caps, start=problem.first_cap):
-            self.upper[row] -= float(cap.weights @ plan.options[cap.options])
-        plan.objective = float(problem.options.value @ plan.options)
+            self.upper[row] -= float(cap.weights @ plan.candidates[cap.candidates])
+        plan.objective = float(problem.candidates.value @ plan.candidates)
 
 
 def dive(
@@ -148,12 +152,12 @@ def dive(
     for step in range(STEPS):
         kernel = narrowed(top)
         classes = slice(top.problem.first_class, top.problem.first_cap)
-        free = len(np.unique(top.problem.options.group[kernel.options]))
+        free = len(np.unique(top.problem.candidates.group[kernel.candidates]))
         if remaining_s() <= 0 or free <= few or not top.upper[classes].any():
             return step > 0
-        answer = Relaxation(kernel.matrix, seed).solve(remaining_s())
-        if not answer.optimal:
+        solution = Relaxation(kernel.matrix, seed).solve(remaining_s())
+        if not solution.optimal:
             return True
-        if not any(top.fix(kernel, answer.values, share) for share in (least, least / 2)):
+        if not any(top.fix(kernel, solution.values, share) for share in (least, least / 2)):
             return True
     return True

@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from scheduler.model import Configuration, Ranked
+    from scheduler.placement.aggregated.candidates import ClassCandidate, Group
     from scheduler.placement.aggregated.idle_columns import IdleColumns
-    from scheduler.placement.aggregated.options import Group, Option
+    from scheduler.placement.aggregated.plans import IntegerPlan
     from scheduler.placement.aggregated.pricing import Problem
-    from scheduler.placement.aggregated.whole import Whole
 
-    _Asked = tuple[Ranked, Option, Group, int]
+    _Asked = tuple[Ranked, ClassCandidate, Group, int]
 
 
 @dataclass(slots=True)
 class Seated:
-    """The seated jobs with place and option of their group; and the options whose jobs found no room for memory."""
+    """The seated jobs with place and candidate of their group; and the candidates whose jobs found no room for memory."""
 
     placed: list[tuple[Ranked, Configuration, Group, int]] = field(default_factory=list)
-    homeless: list[int] = field(default_factory=list)  # positions in the options' arrays
+    homeless: list[int] = field(default_factory=list)  # positions in the candidates' arrays
 
 
-def hand_out(plan: Whole, problem: Problem, fresh: Callable[[], IdleColumns]) -> Seated:
+def hand_out(plan: IntegerPlan, problem: Problem, fresh: Callable[[], IdleColumns]) -> Seated:
     """Seat the plan on the idle nodes: tightly if everybody finds room so, else by the plan's patterns."""
     asked = list(_asked(plan, problem))
-    seated = _seat_tightly(asked, fresh())
+    seated = _seat_by_best_fit(asked, fresh())
     return seated if not seated.homeless else _seat_by_patterns(asked, _slots(plan, problem, fresh()), fresh())
 
 
-def _seat_tightly(asked: Sequence[_Asked], idle_columns: IdleColumns) -> Seated:
+def _seat_by_best_fit(asked: Sequence[_Asked], idle_columns: IdleColumns) -> Seated:
     """Seat jobs that stay where they run first, the largest pieces next; spread jobs take the rest."""
     seated = Seated()
     in_turn = sorted(
@@ -54,8 +54,8 @@ def _seat_tightly(asked: Sequence[_Asked], idle_columns: IdleColumns) -> Seated:
             each[0].rank,
         ),
     )
-    for ranked, option, group, number in in_turn:
-        configuration = idle_columns.seat(ranked.job, option)
+    for ranked, candidate, group, number in in_turn:
+        configuration = idle_columns.seat(ranked.job, candidate)
         if configuration is None:
             seated.homeless.append(number)
             break
@@ -77,8 +77,8 @@ def _seat_by_patterns(asked: Sequence[_Asked], slots: dict[int, list[int]], idle
             each[0].rank,
         ),
     )
-    for ranked, option, group, number in in_turn:
-        configuration = _by_slots(slots.get(option.row, []), ranked, option, idle_columns)
+    for ranked, candidate, group, number in in_turn:
+        configuration = _by_slots(slots.get(candidate.row, []), ranked, candidate, idle_columns)
         if configuration is not None:
             seated.placed.append((ranked, configuration, group, number))
         else:
@@ -86,29 +86,35 @@ def _seat_by_patterns(asked: Sequence[_Asked], slots: dict[int, list[int]], idle
     return seated
 
 
-def _by_slots(own: list[int], ranked: Ranked, option: Option, idle_columns: IdleColumns) -> Configuration | None:
-    if idle_columns.is_pinned(option):
-        return idle_columns.seat(ranked.job, option)
-    parts = _units(own, ranked, option, idle_columns) if option.spread else _piece(own, ranked, option, idle_columns)
-    return idle_columns.take(ranked.job, option, parts) if parts else None
+def _by_slots(
+    own: list[int], ranked: Ranked, candidate: ClassCandidate, idle_columns: IdleColumns
+) -> Configuration | None:
+    if idle_columns.is_pinned(candidate):
+        return idle_columns.seat(ranked.job, candidate)
+    parts = (
+        _units(own, ranked, candidate, idle_columns)
+        if candidate.spread
+        else _piece(own, ranked, candidate, idle_columns)
+    )
+    return idle_columns.take(ranked.job, candidate, parts) if parts else None
 
 
-def _asked(plan: Whole, problem: Problem) -> list[_Asked]:
-    """(job, option, group, option's position) of everyone in the plan: in a group the first gets the best."""
-    options = problem.options
+def _asked(plan: IntegerPlan, problem: Problem) -> list[_Asked]:
+    """(job, candidate, group, candidate's position) of everyone in the plan: in a group the first gets the best."""
+    candidates = problem.candidates
     by_group: dict[int, list[int]] = {}
-    for taken in np.flatnonzero(plan.options):
-        by_group.setdefault(int(options.group[taken]), []).extend([int(taken)] * int(plan.options[taken]))
+    for taken in np.flatnonzero(plan.candidates):
+        by_group.setdefault(int(candidates.group[taken]), []).extend([int(taken)] * int(plan.candidates[taken]))
     found = []
     for g, numbers in by_group.items():
-        group = options.groups[g]
-        numbers.sort(key=lambda number: (-options.value[number], number))
+        group = candidates.groups[g]
+        numbers.sort(key=lambda number: (-candidates.value[number], number))
         for ranked, number in zip(group.members, numbers, strict=False):
-            found.append((ranked, group.options[options.position[number]], group, number))
+            found.append((ranked, group.candidates[candidates.position[number]], group, number))
     return found
 
 
-def _slots(plan: Whole, problem: Problem, idle_columns: IdleColumns) -> dict[int, list[int]]:
+def _slots(plan: IntegerPlan, problem: Problem, idle_columns: IdleColumns) -> dict[int, list[int]]:
     """Row -> positions of the nodes that offer a piece of it, one entry a piece, moves carried out."""
     slots: dict[int, list[int]] = {}
     free = {k: [idle_columns.position(node) for node in each.nodes] for k, each in enumerate(problem.supply.classes)}
@@ -125,18 +131,22 @@ def _slots(plan: Whole, problem: Problem, idle_columns: IdleColumns) -> dict[int
     return slots
 
 
-def _piece(own: list[int], ranked: Ranked, option: Option, idle_columns: IdleColumns) -> list[tuple[int, int]]:
+def _piece(
+    own: list[int], ranked: Ranked, candidate: ClassCandidate, idle_columns: IdleColumns
+) -> list[tuple[int, int]]:
     job = ranked.job
-    fitting = [at for at in own if idle_columns.holds(at, job, option.gpus, option.cores, job.memory_mib)]
+    fitting = [at for at in own if idle_columns.holds(at, job, candidate.gpus, candidate.cores, job.memory_mib)]
     if not fitting:
         return []
     at = max(fitting, key=lambda at: (idle_columns.memory_mib[at], -at))
     own.remove(at)
-    return [(at, option.gpus)]
+    return [(at, candidate.gpus)]
 
 
-def _units(own: list[int], ranked: Ranked, option: Option, idle_columns: IdleColumns) -> list[tuple[int, int]]:
-    job, rate = ranked.job, option.cores // option.gpus
+def _units(
+    own: list[int], ranked: Ranked, candidate: ClassCandidate, idle_columns: IdleColumns
+) -> list[tuple[int, int]]:
+    job, rate = ranked.job, candidate.cores // candidate.gpus
     counts: dict[int, int] = {}
     for at in own:
         counts[at] = counts.get(at, 0) + 1
@@ -144,13 +154,13 @@ def _units(own: list[int], ranked: Ranked, option: Option, idle_columns: IdleCol
     for at, units in counts.items():
         room = min(units, int(idle_columns.gpus[at]), int(idle_columns.cores_for(at, job)) // rate)
         if job.memory_mib:
-            room = min(room, int(idle_columns.memory_mib[at]) * option.gpus // job.memory_mib)
+            room = min(room, int(idle_columns.memory_mib[at]) * candidate.gpus // job.memory_mib)
         if idle_columns.holds(at, job, 0, 0, 0):
             most.append((at, room))
-    parts = idle_columns.spread_over(most, option.gpus)
-    if not parts and sum(room for _, room in most) >= option.gpus:
-        parts = [(max(most, key=lambda each: each[1])[0], option.gpus)]  # all its units are on one node
-        if dict(most)[parts[0][0]] < option.gpus:
+    parts = idle_columns.spread_over(most, candidate.gpus)
+    if not parts and sum(room for _, room in most) >= candidate.gpus:
+        parts = [(max(most, key=lambda each: each[1])[0], candidate.gpus)]  # all its units are on one node
+        if dict(most)[parts[0][0]] < candidate.gpus:
             return []
     for at, gpus in parts:
         for _ in range(gpus):

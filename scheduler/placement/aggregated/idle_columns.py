@@ -1,7 +1,7 @@
-"""Idle nodes as arrays, and the seating of options on them one after another: for greedy plans and for handing out.
+"""Idle nodes as arrays, and the seating of candidates on them one after another: for greedy plans and for handing out.
 
 Among the nodes that hold a piece the one is taken where the fewest GPUs stay idle, then cores, then the lowest id; with
-an `outlook`, before all that, the one that loses least by it.
+a `loss`, before all that, the one that loses least by it.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.model import Configuration, Share
-from scheduler.placement.aggregated.options import PieceRow
-from scheduler.placement.core_choices import MOST_CORES
+from scheduler.model import Configuration, Job, Share
+from scheduler.placement.aggregated.skeletons import PieceRow
+from scheduler.placement.core_counts import MOST_CORES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from scheduler.model import Job
+    from scheduler.placement.aggregated.candidates import Candidates, ClassCandidate
     from scheduler.placement.aggregated.classes import Classes, Pool
-    from scheduler.placement.aggregated.options import Option, Options
-    from scheduler.placement.aggregated.thrifty import Outlook
     from scheduler.placement.ledger import Ledger
 
 NOBODY = -1
@@ -31,65 +29,69 @@ FULL_PART = 16
 class IdleColumns:
     """The rest of each node of the classes. Nodes ascend by id; `owner` is the tenant of an exclusive node."""
 
-    def __init__(self, classes: Classes, ledger: Ledger, options: Options) -> None:
-        self._keys = list(options.rows)
+    def __init__(self, classes: Classes, ledger: Ledger, candidates: Candidates) -> None:
+        self._keys = list(candidates.rows)
         ids = sorted(node for each in classes.all for node in each.nodes)
         at = {node: k for k, node in enumerate(ids)}
-        rooms = [ledger.rooms[node] for node in ids]
+        capacities = [ledger.free[node] for node in ids]
         self.nodes = np.array(ids, dtype=int)
-        self.gpus = np.array([len(room.gpus) for room in rooms], dtype=int)
-        self.cores = np.array([len(room.cores) for room in rooms], dtype=int)
-        self.memory_mib = np.array([room.memory_mib for room in rooms], dtype=int)
+        self.gpus = np.array([len(free.gpus) for free in capacities], dtype=int)
+        self.cores = np.array([len(free.cores) for free in capacities], dtype=int)
+        self.memory_mib = np.array([free.memory_mib for free in capacities], dtype=int)
         self._limited = ledger.limited
         self._limit = np.array([ledger.cores_for(node, limited=True) for node in ids], dtype=int)
         self.owner = np.array(
-            [next(iter(room.tenants), NOBODY) if room.node.exclusive_tenant else NOBODY for room in rooms]
+            [next(iter(free.tenants), NOBODY) if free.node.exclusive_tenant else NOBODY for free in capacities]
         )
-        self._exclusive = np.array([room.node.exclusive_tenant for room in rooms], dtype=bool)
+        self._exclusive = np.array([free.node.exclusive_tenant for free in capacities], dtype=bool)
         self._members = {
             pool: np.array([at[node] for node in nodes], dtype=int) for pool, nodes in classes.nodes_of.items()
         }
         self._quota = {t: [a.gpus, a.cores] for t, a in ledger.allowances.items()}
-        self._present = {group.job.id: group.running.present for group in options.groups if group.running is not None}
+        self._present = {
+            group.job.id: group.running.present for group in candidates.groups if group.running is not None
+        }
         self._failed: set[tuple[object, ...]] = set()
         self._at: dict[tuple[Pool, ...], np.ndarray] = {}  # their nodes, but those seen to be full
         self._full = 0  # nodes that became full
         self._full_then: dict[tuple[Pool, ...], int] = {}
-        self.outlook: Outlook | None = None
+        self.loss: Callable[[IdleColumns, np.ndarray, int, int], np.ndarray] | None = None  # see `greedy_by_prices`
 
-    def pools_of(self, option: Option) -> tuple[Pool, ...]:
-        key = self._keys[option.row]
+    def pools_of(self, candidate: ClassCandidate) -> tuple[Pool, ...]:
+        key = self._keys[candidate.row]
         return (key.pool,) if isinstance(key, PieceRow) else key.pools
 
-    def is_pinned(self, option: Option) -> bool:
+    def is_pinned(self, candidate: ClassCandidate) -> bool:
         """Whether it is what a running job holds."""
-        return self.pools_of(option)[0].pin is not None
+        return self.pools_of(candidate)[0].pin is not None
 
-    def seat(self, job: Job, option: Option) -> Configuration | None:
-        """Take the option's resources for the job; None, and nothing taken, when they are not there."""
-        failed = (option.row, option.gpus, option.cores, job.memory_mib, job.tenant)
-        if failed in self._failed or not self.quota_admits(job, option):
+    def seat(self, job: Job, candidate: ClassCandidate) -> Configuration | None:
+        """Take the candidate's resources for the job; None, and nothing taken, when they are not there."""
+        failed = (candidate.row, candidate.gpus, candidate.cores, job.memory_mib, job.tenant)
+        if failed in self._failed or not self.quota_admits(job, candidate):
             return None
-        if self.is_pinned(option):
+        if self.is_pinned(candidate):
             return self._stay(job)
-        at = self._nodes_of(self.pools_of(option), job)
-        parts = self._spread(at, job, option) if option.spread else self._single(at, job, option)
+        at = self._nodes_of(self.pools_of(candidate), job)
+        parts = self._spread(at, job, candidate) if candidate.spread else self._single(at, job, candidate)
         if not parts:
-            self._failed.add(failed)  # rooms only shrink
+            self._failed.add(failed)  # what is idle only shrinks
             return None
-        return self.take(job, option, parts)
+        return self.take(job, candidate, parts)
 
-    def quota_admits(self, job: Job, option: Option) -> bool:
+    def quota_admits(self, job: Job, candidate: ClassCandidate) -> bool:
         left = self._quota.get(job.tenant, (None, None))
-        return all(most is None or need <= most for need, most in zip((option.gpus, option.cores), left, strict=True))
+        return all(
+            most is None or need <= most for need, most in zip((candidate.gpus, candidate.cores), left, strict=True)
+        )
 
-    def take(self, job: Job, option: Option, parts: Sequence[tuple[int, int]]) -> Configuration:
-        """Take (position, GPUs) parts of the option, cores and memory in proportion."""
+    def take(self, job: Job, candidate: ClassCandidate, parts: Sequence[tuple[int, int]]) -> Configuration:
+        """Take (position, GPUs) parts of the candidate, cores and memory in proportion."""
         shares = []
         for at, gpus in sorted(parts):
-            cores, memory = option.cores * gpus // option.gpus, -(-job.memory_mib * gpus // option.gpus)
+            cores, memory = candidate.cores * gpus // candidate.gpus, -(-job.memory_mib * gpus // candidate.gpus)
             shares.append(Share(int(self.nodes[at]), gpus, cores, memory))
-        return self._taken(job, Configuration(job.id, tuple(shares), option.throughput, option.source))
+        return self._taken(job, Configuration(job.id, tuple(shares), candidate.throughput, candidate.source))
 
     def _stay(self, job: Job) -> Configuration | None:
         """Take what the running job holds, on all its nodes; None, and nothing taken, where something of it is gone."""
@@ -127,9 +129,9 @@ class IdleColumns:
         found: np.ndarray = np.minimum(cores, self._limit[at]) if job.id in self._limited else cores
         return found
 
-    def offers(self, at: int, option: Option) -> bool:
-        """Whether the node belongs to the option's pools."""
-        return any(at in self._members[pool] for pool in self.pools_of(option))
+    def offers(self, at: int, candidate: ClassCandidate) -> bool:
+        """Whether the node belongs to the candidate's pools."""
+        return any(at in self._members[pool] for pool in self.pools_of(candidate))
 
     def position(self, node: int) -> int:
         return int(np.searchsorted(self.nodes, node))
@@ -149,33 +151,35 @@ class IdleColumns:
         found: np.ndarray = at[open_to]
         return found
 
-    def _single(self, at: np.ndarray, job: Job, option: Option) -> list[tuple[int, int]]:
-        fits = (self.gpus[at] >= option.gpus) & (self.cores_for(at, job) >= option.cores)
+    def _single(self, at: np.ndarray, job: Job, candidate: ClassCandidate) -> list[tuple[int, int]]:
+        fits = (self.gpus[at] >= candidate.gpus) & (self.cores_for(at, job) >= candidate.cores)
         at = at[fits & (self.memory_mib[at] >= job.memory_mib)]
         if not len(at):
             return []
-        if self.outlook is not None:
-            loss = self.outlook.loss(at, self, option.gpus, option.cores)
+        if self.loss is not None:
+            loss = self.loss(self, at, candidate.gpus, candidate.cores)
             at = at[loss == loss.min()]
         best = (self.gpus[at] * MOST_CORES + self.cores[at]).argmin()  # of equals the first, for they ascend
-        return [(int(at[best]), option.gpus)]
+        return [(int(at[best]), candidate.gpus)]
 
-    def _spread(self, at: np.ndarray, job: Job, option: Option) -> list[tuple[int, int]]:
-        """Units from the nodes that have most; never all on one node, which would be another option."""
-        rate = option.cores // option.gpus
+    def _spread(self, at: np.ndarray, job: Job, candidate: ClassCandidate) -> list[tuple[int, int]]:
+        """Units from the nodes that have most; never all on one node, which would be another candidate."""
+        rate = candidate.cores // candidate.gpus
         most = np.minimum(self.gpus[at], self.cores_for(at, job) // rate)
         if job.memory_mib:
-            most = np.minimum(most, self.memory_mib[at] * option.gpus // job.memory_mib)
-        first = np.argsort(-most, kind="stable")[: option.gpus]  # each part is of one GPU at least; nodes ascend by id
-        return self.spread_over(list(zip(at[first].tolist(), most[first].tolist(), strict=True)), option.gpus)
+            most = np.minimum(most, self.memory_mib[at] * candidate.gpus // job.memory_mib)
+        first = np.argsort(-most, kind="stable")[
+            : candidate.gpus
+        ]  # each part is of one GPU at least; nodes ascend by id
+        return self.spread_over(list(zip(at[first].tolist(), most[first].tolist(), strict=True)), candidate.gpus)
 
     @staticmethod
     def spread_over(most: Iterable[tuple[int, int]], gpus: int) -> list[tuple[int, int]]:
         """(position, GPUs) parts that make `gpus`, largest first; [] when they do not reach."""
         parts: list[tuple[int, int]] = []
         left = gpus
-        for at, room in sorted(most, key=lambda each: (-each[1], each[0])):
-            part = min(left if parts else min(left, gpus - 1), room)
+        for at, units in sorted(most, key=lambda each: (-each[1], each[0])):
+            part = min(left if parts else min(left, gpus - 1), units)
             if part > 0:
                 parts.append((at, part))
                 left -= part

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.placement.aggregated.dive import FEW_GROUPS, FEW_GROUPS_LISTED, ROUND_UP_FROM, Dive, dive
-from scheduler.placement.aggregated.whole import Kernel, Whole
-from scheduler.placement.matrix_solver import Relaxation, solve_matrix
+from scheduler.placement.aggregated.plans import IntegerPlan, Kernel
+from scheduler.placement.matrix import Relaxation, solve_matrix
 from scheduler.placement.solver import relative_gap
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ DIVE_ABOVE_GROUPS = 50
 """More groups than this are dived into before they are searched."""
 KERNEL_PER_GROUP, KERNEL_AFTER_DIVE = 4, 2
 ALWAYS_PER_GROUP = 4
-"""Every kernel holds this number of each group's nearest options: weights differ, so one slack does not suit all."""
+"""Every kernel holds this number of each group's nearest candidates: weights differ, so one slack does not suit all."""
 REPAIRS = 12
 OF_GAP_WHOLE, OF_GAP_PART = 0.98, 0.25
 """Shares of the allowed gap, where a program may end. Over all columns its bound is the proof, so nearly at the gap itself. Over
@@ -53,7 +53,7 @@ LOOKS, LOOKS_BY_COLUMNS = 100, 250_000
 class Searched:
     """The best plan found, the proven bound and the size of the largest program solved for it."""
 
-    plan: Whole
+    plan: IntegerPlan
     bound: float
     variables: int = 0
     rows: int = 0
@@ -66,7 +66,7 @@ class Searched:
 
 
 def search(
-    problem: Problem, priced: Priced, start: Whole, *, gap: float, remaining_s: Callable[[], float], seed: int
+    problem: Problem, priced: Priced, start: IntegerPlan, *, gap: float, remaining_s: Callable[[], float], seed: int
 ) -> Searched:
     """The best whole plan within the time, at least as good as `start`."""
     found = Searched(start, priced.bound)
@@ -80,7 +80,7 @@ def search(
         if not rounded or not _lessened(before, found.open):
             break
     if not run.met():
-        run.widening(Dive.from_top(problem, Whole.nothing(problem)))
+        run.widening(Dive.from_top(problem, IntegerPlan.nothing(problem)))
     return found
 
 
@@ -102,15 +102,17 @@ class _Search:
         self.gap, self.remaining_s, self.seed = gap, remaining_s, seed
         self._searched, self._asked = found.plan, set[tuple[bytes, ...]]()
         prices, first = priced.prices, problem.first_row
-        # Reduced costs at the bound's prices, all <= 0: of every option, move and pattern of the master.
-        self._options = problem.surplus(prices) - prices[problem.options.group]
-        order = np.lexsort((-self._options, problem.options.group))
-        place = np.arange(len(order)) - np.searchsorted(problem.options.group[order], problem.options.group[order])
+        # Reduced costs at the bound's prices, all <= 0: of every candidate, move and pattern of the master.
+        self._candidates = problem.surplus(prices) - prices[problem.candidates.group]
+        order = np.lexsort((-self._candidates, problem.candidates.group))
+        place = np.arange(len(order)) - np.searchsorted(
+            problem.candidates.group[order], problem.candidates.group[order]
+        )
         self._near = np.zeros(len(order), dtype=bool)
         self._near[order] = place < ALWAYS_PER_GROUP
         ends = np.array([(move.source, move.target) for move in problem.moves], dtype=int).reshape(-1, 2)
         self._moves = prices[first + ends[:, 1]] - prices[first + ends[:, 0]]
-        self._patterns = np.array([problem.worth(pattern, prices) for pattern in priced.patterns])
+        self._patterns = np.array([problem.reduced_cost(pattern, prices) for pattern in priced.patterns])
 
     def met(self) -> bool:
         proven = relative_gap(self.found.plan.objective, self.found.bound)
@@ -119,9 +121,9 @@ class _Search:
     def dive(self, least: float) -> bool:
         """Dive from the prices' own solution, then search what is left; whether anything was rounded on the way."""
         problem, priced = self.problem, self.priced
-        top = Dive.from_top(problem, Whole.nothing(problem))
+        top = Dive.from_top(problem, IntegerPlan.nothing(problem))
         moves = np.arange(len(problem.moves))
-        whole = Kernel(priced.options, moves, priced.patterns, problem.option_columns(priced.options))
+        whole = Kernel(priced.candidates, moves, priced.patterns, problem.candidate_columns(priced.candidates))
         few = 0 if self.remaining_s() < 2 * OVERRUN_S else FEW_GROUPS_LISTED if problem.complete else FEW_GROUPS
         rounded = dive(
             top, whole, priced.values, self._narrowed, least, few=few, remaining_s=self.remaining_s, seed=self.seed
@@ -137,17 +139,17 @@ class _Search:
         rest = self._narrowed(top)
         if not rest.matrix.columns:
             return True
-        answer = Relaxation(rest.matrix, self.seed).solve(max(0.0, self.remaining_s()))
-        return not answer.optimal or top.plan.objective + answer.objective >= HOPEFUL * self.priced.bound
+        solution = Relaxation(rest.matrix, self.seed).solve(max(0.0, self.remaining_s()))
+        return not solution.optimal or top.plan.objective + solution.objective >= HOPEFUL * self.priced.bound
 
     def repair(self) -> None:
         """Free the plan on one GPU type after the other, the one that loses most first, and search it anew.
 
-        A type's loss: the price of its nodes, less the worth of the jobs there beyond their own prices.
+        A type's loss: the price of its nodes, less the value of the jobs there beyond their own prices.
         """
         fruitless = 0
         for attempt in range(REPAIRS):
-            if self.met() or self.remaining_s() <= 0 or not self.found.plan.options.any() or fruitless >= PATIENCE:
+            if self.met() or self.remaining_s() <= 0 or not self.found.plan.candidates.any() or fruitless >= PATIENCE:
                 return
             before = self.found.open
             losses = self._losses()
@@ -169,9 +171,11 @@ class _Search:
         for k, each in enumerate(problem.supply.classes):
             paid = float(problem.nodes[k] * prices[problem.first_class + k])
             losses[each.key.gpu_type] = losses.get(each.key.gpu_type, 0.0) + paid
-        for option in np.flatnonzero(self.found.plan.options):
-            own = float(problem.options.value[option] - prices[problem.options.group[option]])
-            losses[problem.supply.types[problem.options.row[option]]] -= own * int(self.found.plan.options[option])
+        for candidate in np.flatnonzero(self.found.plan.candidates):
+            own = float(problem.candidates.value[candidate] - prices[problem.candidates.group[candidate]])
+            losses[problem.supply.types[problem.candidates.row[candidate]]] -= own * int(
+                self.found.plan.candidates[candidate]
+            )
         return losses
 
     def _narrowed(self, top: Dive) -> Kernel:
@@ -179,7 +183,7 @@ class _Search:
 
     def widening(self, top: Dive, wider: float = 1.0) -> None:
         """Kernel after kernel until the gap is met, everything was inside, it stalls or time is up; `found` holds the best."""
-        whole = not top.plan.options.any()
+        whole = not top.plan.candidates.any()
         slack = wider * self._first_slack(top)
         fruitless = 0
         for attempt in range(TRIES if whole else 1):
@@ -207,7 +211,7 @@ class _Search:
     def _solve(self, kernel: Kernel, top: Dive, slack: float, limit_s: float) -> None:
         """Search this kernel, and note what that brings: a better plan, a better bound."""
         problem, priced, found, fixed = self.problem, self.priced, self.found, top.plan
-        share = OF_GAP_PART if fixed.options.any() else OF_GAP_WHOLE
+        share = OF_GAP_PART if fixed.candidates.any() else OF_GAP_WHOLE
         values, bound = solve_matrix(
             kernel.matrix,
             gap=share * self.gap * max(1.0, priced.bound / max(priced.bound - fixed.objective, 1e-9)),
@@ -222,11 +226,11 @@ class _Search:
         plan = None if values is None else kernel.plan_of(values, problem)
         if plan is not None and (made := fixed.plus(plan)).objective > found.plan.objective:
             found.plan = made
-        if not fixed.options.any() and problem.complete and bound is not None:
+        if not fixed.candidates.any() and problem.complete and bound is not None:
             found.bound = min(found.bound, max(bound, priced.bound - slack, found.plan.objective))
 
     def _is_new(self, kernel: Kernel) -> bool:
-        """Whether this very program, from this very plan, was not searched before: the answer would be the same."""
+        """Whether this very program, from this very plan, was not searched before: the result would be the same."""
         if self._searched is not self.found.plan:
             self._searched, self._asked = self.found.plan, set()
         matrix = kernel.matrix
@@ -237,23 +241,23 @@ class _Search:
         return True
 
     def _first_slack(self, top: Dive) -> float:
-        """The slack that lets a few options a group in."""
+        """The slack that lets a few candidates a group in."""
         free = self._free(top)
-        groups = len(np.unique(self.problem.options.group[free]))
+        groups = len(np.unique(self.problem.candidates.group[free]))
         count = groups * (
-            KERNEL_AFTER_DIVE if top.plan.options.any() and not self.problem.complete else KERNEL_PER_GROUP
+            KERNEL_AFTER_DIVE if top.plan.candidates.any() and not self.problem.complete else KERNEL_PER_GROUP
         )
-        own = self._options[free]
+        own = self._candidates[free]
         if count >= len(own):
             return float("inf")
         return max(1e-9, -float(np.partition(own, len(own) - count)[len(own) - count]))
 
     def _free(self, top: Dive) -> np.ndarray:
-        free: np.ndarray = top.upper[: self.problem.first_row][self.problem.options.group] > 0
+        free: np.ndarray = top.upper[: self.problem.first_row][self.problem.candidates.group] > 0
         return free
 
     def _kernel(self, top: Dive, slack: float) -> Kernel:
-        options = np.flatnonzero(((self._options >= -slack) | self._near) & self._free(top))
+        candidates = np.flatnonzero(((self._candidates >= -slack) | self._near) & self._free(top))
         moves = np.flatnonzero(self._moves >= -slack)
         nodes = top.upper[self.problem.first_class : self.problem.first_cap]
         patterns = [
@@ -262,4 +266,4 @@ class _Search:
             if reduced >= -slack and nodes[pattern.of_class] > 0
         ]
         supply = self.problem.supply_columns(patterns, moves)
-        return Kernel(options, moves, patterns, self.problem.option_columns(options).beside(supply, top.upper))
+        return Kernel(candidates, moves, patterns, self.problem.candidate_columns(candidates).beside(supply, top.upper))

@@ -1,4 +1,4 @@
-"""The state of a stage while it is solved: its options, prices and bounds; the greedy plan, and the value of any plan."""
+"""The state of a stage while it is solved: its candidates, prices and bounds; the greedy plan, and the value of any plan."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.copies import replace
-from scheduler.placement.aggregated.answer import Aggregated, Limits, Placed
+from scheduler.placement.aggregated.greedy_by_prices import Outlook, seat_by_prices
 from scheduler.placement.aggregated.idle_columns import IdleColumns
-from scheduler.placement.aggregated.options import PieceRow
+from scheduler.placement.aggregated.memory import Solved
 from scheduler.placement.aggregated.patterns import Pattern, Supply
-from scheduler.placement.aggregated.prices import prices_of
+from scheduler.placement.aggregated.plans import AggregatedPlan, IntegerPlan, Limits, Placed
+from scheduler.placement.aggregated.prices import Prices, prices_of
 from scheduler.placement.aggregated.pricing import Cap, Problem
-from scheduler.placement.aggregated.thrifty import Outlook, seat_by_prices
-from scheduler.placement.aggregated.whole import Whole
-from scheduler.placement.core_choices import per_gpu, share_of_speed, spread_rates
-from scheduler.placement.memory import Solved
+from scheduler.placement.aggregated.skeletons import PieceRow
+from scheduler.placement.core_counts import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.solver import relative_gap
 
 if TYPE_CHECKING:
@@ -25,29 +24,28 @@ if TYPE_CHECKING:
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Configuration, Ranked
     from scheduler.placement.access import Rules
+    from scheduler.placement.aggregated.candidates import Candidates, Group
     from scheduler.placement.aggregated.classes import Classes
-    from scheduler.placement.aggregated.options import Group, Options
-    from scheduler.placement.aggregated.prices import Prices
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant
 
 FIRST_PRICES_SHARE = 0.7
 """A share of the time given: the first prices must be found by then, which leaves a third for the pass by them.
 
-A job that this pass does not reach is worth least; a job without options is not.
+A job that this pass does not reach has the least value; a job without candidates is not.
 """
 ROUNDING = 1e-9
 
 
 class Maker:
-    """The plans of one stage, from its options on."""
+    """The plans of one stage, from its candidates on."""
 
     def __init__(
         self,
         classes: Classes,
         ledger: Ledger,
         estimator: Estimator,
-        options: Options,
+        candidates: Candidates,
         weight: Mapping[int, float],
         rules: Rules,
         participants: Mapping[int, Participant],
@@ -56,45 +54,45 @@ class Maker:
         self.participants = participants
         self.memory = self.left = memory or Solved()
         self.classes, self.ledger, self.estimator, self.rules = classes, ledger, estimator, rules
-        self.options, self.weight = options, weight
+        self.candidates, self.weight = candidates, weight
         self.caps = self._quotas()
         self.prices: Prices | None = None
 
-    def greedy(self, limits: Limits, began_s: float | None = None) -> Aggregated:
+    def greedy(self, limits: Limits, began_s: float | None = None) -> AggregatedPlan:
         """Running jobs keep their place, for no greedy plan stops a job; then waiting ones by prices."""
-        idle_columns = IdleColumns(self.classes, self.ledger, self.options)
+        idle_columns = IdleColumns(self.classes, self.ledger, self.candidates)
         taken = [
-            (group.members[0], made, group, int(self.options.first[g]))
-            for g, group in enumerate(self.options.groups)
-            if group.running is not None and (made := idle_columns.seat(group.job, group.options[0])) is not None
+            (group.members[0], made, group, int(self.candidates.first[g]))
+            for g, group in enumerate(self.candidates.groups)
+            if group.running is not None and (made := idle_columns.seat(group.job, group.candidates[0])) is not None
         ]
-        if self.options.groups:
+        if self.candidates.groups:
             late = limits.until(FIRST_PRICES_SHARE, limits.clock() if began_s is None else began_s)
             prices = self.prices = prices_of(
-                self.options, self.classes, self.caps, start=self.memory.prices, late=lambda: late() <= 0
+                self.candidates, self.classes, self.caps, start=self.memory.prices, late=lambda: late() <= 0
             )
             self.left = self.memory.moved_on(prices)
-            sharp = replace(prices, pieces=self.memory.sharpened(prices.pieces, self.options.rows))
-            idle_columns.outlook = Outlook(self.classes, self.options, sharp, idle_columns)
-            taken += seat_by_prices(self.options, sharp, self.caps, idle_columns, lambda: limits.left_s <= 0)
+            sharp = replace(prices, pieces=self.memory.sharpened(prices.pieces, self.candidates.rows))
+            idle_columns.loss = Outlook(self.classes, self.candidates, sharp, idle_columns).loss
+            taken += seat_by_prices(self.candidates, sharp, self.caps, idle_columns, lambda: limits.left_s <= 0)
         return self.valued(taken)
 
-    def valued(self, taken: Sequence[tuple[Ranked, Configuration, Group, int]]) -> Aggregated:
+    def valued(self, taken: Sequence[tuple[Ranked, Configuration, Group, int]]) -> AggregatedPlan:
         """The plan with every spread job at what it gets on the nodes it really got."""
         placed: list[Placed] = []
         for ranked, configuration, group, number in taken:
             made, running = configuration, group.running
             if running is not None and running.keeps(configuration):
-                made = running.present  # by any option
-            elif group.options[self.options.position[number]].spread:
+                made = running.present  # by any candidate
+            elif group.candidates[self.candidates.position[number]].spread:
                 made = self._measured(ranked, configuration)
-            worth = self._worth(ranked, made, group.least, configuration)
+            value = self._value(ranked, made, group.least, configuration)
             gain = self.rules.gain.of(made.throughput / group.least)
-            placed.append(Placed(ranked, made, gain, worth, len(group.options)))
+            placed.append(Placed(ranked, made, gain, value, len(group.candidates)))
         placed.sort(key=lambda each: each.ranked.rank)
-        return Aggregated(placed, self.options, self.classes, sum(each.worth for each in placed))
+        return AggregatedPlan(placed, self.candidates, self.classes, sum(each.value for each in placed))
 
-    def _worth(self, ranked: Ranked, made: Configuration, least: float, solved: Configuration) -> float:
+    def _value(self, ranked: Ranked, made: Configuration, least: float, solved: Configuration) -> float:
         """`solved`: as the solve took it, before it was asked how fast the nodes are that it really got."""
         job = ranked.job
         w, gain = self.weight[job.id], self.rules.gain.of(made.throughput / least) * self.rules.factor(job, made)
@@ -102,25 +100,25 @@ class Maker:
         if running is None:
             return w * gain
         present = self.rules.gain.of(running.present.throughput / least)
-        return running.worth(w, gain, present, 1.0 if running.keeps(made) else running.factor_of(solved))
+        return running.value_of(w, gain, present, 1.0 if running.keeps(made) else running.factor_of(solved))
 
     def _measured(self, ranked: Ranked, configuration: Configuration) -> Configuration:
         shares = configuration.shares
         if len(shares) < 2:
             return configuration
-        job, rooms = ranked.job, self.ledger.rooms
+        job, idle = ranked.job, self.ledger.free
         speeds = [
-            per_gpu(self.estimator, job, rooms[each.node].node, configuration.gpus, len(shares)) for each in shares
+            per_gpu(self.estimator, job, idle[each.node].node, configuration.gpus, len(shares)) for each in shares
         ]
         speed, source = min(speeds)
         rate = configuration.cores // configuration.gpus
         pace = share_of_speed(rate, spread_rates(job)[0], 1)
         return type(configuration)(job.id, shares, speed * configuration.gpus * pace, source)
 
-    def standing(self, problem: Problem) -> Whole:
+    def standing(self, problem: Problem) -> IntegerPlan:
         """The last plan, as a plan: every running job keeps its place, as far as that is allowed."""
-        plan = Whole.nothing(problem)
-        rows = self.options.rows
+        plan = IntegerPlan.nothing(problem)
+        rows = self.candidates.rows
         for k, each in enumerate(problem.supply.classes):
             kept = [(rows.get(PieceRow(pin.pool, *pin.piece)), pin.units) for pin in each.key.pins]
             pattern = Pattern(k, tuple(sorted((row, units) for row, units in kept if row is not None)))
@@ -129,24 +127,26 @@ class Maker:
         offered = np.zeros(len(rows))
         for row, units in (piece for pattern in plan.patterns for piece in pattern.pieces):
             offered[row] += units
-        firsts = np.flatnonzero(self.options.position == 0)
-        running = [number for number in firsts if self.options.groups[self.options.group[number]].running is not None]
-        plan.options[
-            [number for number in running if offered[self.options.row[number]] >= self.options.need[number]]
+        firsts = np.flatnonzero(self.candidates.position == 0)
+        running = [
+            number for number in firsts if self.candidates.groups[self.candidates.group[number]].running is not None
+        ]
+        plan.candidates[
+            [number for number in running if offered[self.candidates.row[number]] >= self.candidates.need[number]]
         ] = 1
-        plan.objective = float(self.options.value @ plan.options)
-        over = any(float(cap.weights @ plan.options[cap.options]) > cap.upper for cap in problem.caps)
-        return Whole.nothing(problem) if over else plan  # a quota may have been cut since they started
+        plan.objective = float(self.candidates.value @ plan.candidates)
+        over = any(float(cap.weights @ plan.candidates[cap.candidates]) > cap.upper for cap in problem.caps)
+        return IntegerPlan.nothing(problem) if over else plan  # a quota may have been cut since they started
 
-    def nobody_could_get_more(self, plan: Aggregated) -> bool:
-        """Whether the plan is worth as much as one of which no node sets limits."""
-        if not self.options.groups or self.options.out_of_time:
+    def nobody_could_get_more(self, plan: AggregatedPlan) -> bool:
+        """Whether the plan has the value of one of which no node sets limits."""
+        if not self.candidates.groups or self.candidates.out_of_time:
             return False
         return plan.objective >= self.simple_bound() * (1.0 - ROUNDING)
 
-    def good_enough(self, plan: Aggregated, gap: float) -> bool:
+    def good_enough(self, plan: AggregatedPlan, gap: float) -> bool:
         """Whether the prices already prove the plan within the gap."""
-        return not self.options.out_of_time and self.met(plan, self.simple_bound(), gap)
+        return not self.candidates.out_of_time and self.met(plan, self.simple_bound(), gap)
 
     def simple_bound(self) -> float:
         """The best of those that need no search."""
@@ -155,9 +155,9 @@ class Maker:
 
     def pooled_bound(self) -> float:
         """A bound that needs no prices: nodes pooled, each job at its best value for its fewest GPUs, the last in part."""
-        groups, firsts = self.options.groups, self.options.first[:-1]
-        best = np.maximum.reduceat(self.options.value, firsts)
-        least = np.minimum.reduceat(self.options.gpus, firsts)
+        groups, firsts = self.candidates.groups, self.candidates.first[:-1]
+        best = np.maximum.reduceat(self.candidates.value, firsts)
+        least = np.minimum.reduceat(self.candidates.gpus, firsts)
         order = np.argsort(-best / least, kind="stable")
         members = np.array([len(group.members) for group in groups], dtype=float)[order]
         idle = float(sum(each.key.gpus * len(each.nodes) for each in self.classes.all))
@@ -165,27 +165,27 @@ class Maker:
         taken = np.clip((idle - before) / least[order], 0.0, members)
         return float(best[order] @ taken)
 
-    def met(self, best: Aggregated, bound: float, gap: float) -> bool:
+    def met(self, best: AggregatedPlan, bound: float, gap: float) -> bool:
         """Whether the bound proves the plan within the gap."""
         proven = relative_gap(best.objective, bound)
         return proven is not None and proven <= gap
 
     def problem(self, late: Callable[[], bool] = lambda: False) -> Problem:
         """The problem to search. Once `late` says so patterns are no longer listed."""
-        supply = Supply(self.classes, self.options, late)
-        members = np.array([len(group.members) for group in self.options.groups], dtype=float)
-        return Problem(self.options, supply, list(self.caps), members, supply.counts, supply.listed, supply.complete)
+        supply = Supply(self.classes, self.candidates, late)
+        members = np.array([len(group.members) for group in self.candidates.groups], dtype=float)
+        return Problem(self.candidates, supply, list(self.caps), members, supply.counts, supply.listed, supply.complete)
 
     def _quotas(self) -> list[Cap]:
         """A row per tenant and quota that its jobs could exceed."""
-        options = self.options
-        whose = np.array([group.job.tenant for group in options.groups], dtype=int)[options.group]
+        candidates = self.candidates
+        whose = np.array([group.job.tenant for group in candidates.groups], dtype=int)[candidates.group]
         caps: list[Cap] = []
         for tenant, allowance in self.ledger.allowances.items():
             if allowance.gpus is None and allowance.cores is None:
                 continue
             own = np.flatnonzero(whose == tenant)
-            for most, asked in ((allowance.whole_gpus, options.gpus), (allowance.cores, options.cores)):
+            for most, asked in ((allowance.whole_gpus, candidates.gpus), (allowance.cores, candidates.cores)):
                 if most is not None and len(own):
                     caps.append(Cap(own, asked[own], float(most)))
         return caps

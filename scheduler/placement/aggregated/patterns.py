@@ -1,10 +1,10 @@
 """The node side of the aggregated formulation (algorithms.md section 6): the pieces into which a class's node can be cut.
 
 A *pattern* is a multiset of pieces that fits a node's idle GPUs and cores; only those to which no further piece can be added
-matter. Up to `ENUMERATED` a class they are listed. Else they are priced: given each piece's worth, a dynamic program over (GPUs,
+matter. Up to `ENUMERATED` a class they are listed. Else they are priced: given each piece's price, a dynamic program over (GPUs,
 cores) finds the best pattern of every class that offers the same pieces in one table,
 
-    f(G, C) = max( f(G-1, C), max over pieces (g, k): worth + f(G-g, C-k) ),       f(0, C) = 0.
+    f(G, C) = max( f(G-1, C), max over pieces (g, k): price + f(G-g, C-k) ),       f(0, C) = 0.
 
 Where some of a class's pieces are for jobs limited to the reserved cores and others not, the rest of those cores is a third
 dimension, which the pieces of limited jobs use up as well.
@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scheduler.placement.aggregated.options import PieceRow, UnitRow
-from scheduler.placement.aggregated.room_choices import (
+from scheduler.placement.aggregated.knapsack import (
+    Capacity,
     Offer,
-    Room,
     all_patterns,
-    menu_of,
+    piece_kinds,
     table_of,
     traced,
 )
+from scheduler.placement.aggregated.skeletons import PieceRow, UnitRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from scheduler.placement.aggregated.candidates import Candidates
     from scheduler.placement.aggregated.classes import Classes, ClassKey, NodeClass, Pin, Pool
-    from scheduler.placement.aggregated.options import Options
 
 ENUMERATED = 2_000
 ENUMERATED_IN_ALL = 6_000
@@ -55,33 +55,35 @@ class _Way(NamedTuple):
     """One way to use a node of a class: its offer to pools, and the (row, pieces) of running jobs that stay there."""
 
     offer: Offer
-    room: Room
+    capacity: Capacity
     kept: tuple[tuple[int, int], ...]
 
 
-def _ways(each: NodeClass, options: Options) -> Iterator[_Way]:
+def _ways(each: NodeClass, candidates: Candidates) -> Iterator[_Way]:
     """Where every job is limited, its cores are all there are: nothing is to be counted apart then."""
     key = each.key
     for pools in each.offers:
         kinds = {pool.limited for pool in pools}
         apart = key.limit < key.cores and len(kinds) > 1
-        for kept in _subsets(key, options, pools):
+        for kept in _subsets(key, candidates, pools):
             gpus = key.gpus - sum(pin.gpus for _, pin in kept)
             cores = key.cores - sum(pin.cores for _, pin in kept)
             limit = key.limit - sum(pin.cores for _, pin in kept if pin.limited)
             if gpus < 0 or cores < 0 or limit < 0:
                 continue
-            room = Room(gpus, min(cores, limit) if kinds == {True} else cores, min(cores, limit) if apart else 0)
-            yield _Way((pools, apart), room, tuple(sorted((row, pin.units) for row, pin in kept)))
+            capacity = Capacity(
+                gpus, min(cores, limit) if kinds == {True} else cores, min(cores, limit) if apart else 0
+            )
+            yield _Way((pools, apart), capacity, tuple(sorted((row, pin.units) for row, pin in kept)))
 
 
-def _subsets(key: ClassKey, options: Options, pools: Sequence[Pool]) -> Iterator[tuple[tuple[int, Pin], ...]]:
+def _subsets(key: ClassKey, candidates: Candidates, pools: Sequence[Pool]) -> Iterator[tuple[tuple[int, Pin], ...]]:
     """Which of the running jobs on the node stay: any, but on a node that takes one tenant at a time that one's only."""
     owner = next((pool.tenant for pool in pools), None)
     here = [
         (row, pin)
         for pin in key.pins
-        if (row := options.rows.get(PieceRow(pin.pool, *pin.piece))) is not None
+        if (row := candidates.rows.get(PieceRow(pin.pool, *pin.piece))) is not None
         and (key.owner is None or owner in {None, pin.tenant})
     ]
     for size in range(len(here) + 1):
@@ -89,21 +91,21 @@ def _subsets(key: ClassKey, options: Options, pools: Sequence[Pool]) -> Iterator
 
 
 class Supply:
-    """The classes' patterns for the rows that a stage's options need. Once `late` says so they are no longer listed."""
+    """The classes' patterns for the rows that a stage's candidates need. Once `late` says so they are no longer listed."""
 
-    def __init__(self, classes: Classes, options: Options, late: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, classes: Classes, candidates: Candidates, late: Callable[[], bool] = lambda: False) -> None:
         self.classes = classes.all
         self.types = [
-            key.pool.gpu_type if isinstance(key, PieceRow) else key.pools[0].gpu_type for key in options.rows
+            key.pool.gpu_type if isinstance(key, PieceRow) else key.pools[0].gpu_type for key in candidates.rows
         ]  # the GPU type of each row
         self.counts = np.array([len(each.nodes) for each in self.classes], dtype=float)
-        self._ways = [list(_ways(each, options)) for each in self.classes]
-        rooms: dict[Offer, list[Room]] = {}
+        self._ways = [list(_ways(each, candidates)) for each in self.classes]
+        capacities: dict[Offer, list[Capacity]] = {}
         for way in (way for ways in self._ways for way in ways):
-            rooms.setdefault(way.offer, []).append(way.room)
-        self._menus = {offer: menu_of(offer, own, options) for offer, own in rooms.items()}
+            capacities.setdefault(way.offer, []).append(way.capacity)
+        self._kinds = {offer: piece_kinds(offer, own, candidates) for offer, own in capacities.items()}
         self.listed, self.complete = self._enumerated(late)
-        self.moves = list(_moves(options, within_pools=not self.complete))
+        self.moves = list(_moves(candidates, within_pools=not self.complete))
         self._targets = _targets(self.moves)
         served = {row: k for k, (row, _) in enumerate(self._targets)}
         # From the largest pieces on: a piece that was moved may be moved again.
@@ -113,26 +115,26 @@ class Supply:
         """Whether the running jobs whose rows these are can all stay on the class's node."""
         return any(way.kept == pattern.pieces for way in self._ways[pattern.of_class])
 
-    def priced(self, worth: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, list[Pattern]]:
-        """The worth of each class's best pattern, and those patterns that are worth more than `least` of their class."""
-        tables = {offer: table_of(room_choices, worth) for offer, room_choices in self._menus.items()}
+    def priced(self, prices: np.ndarray, least: np.ndarray) -> tuple[np.ndarray, list[Pattern]]:
+        """The value of each class's best pattern at these prices, and the patterns above `least` of their class."""
+        tables = {offer: table_of(kinds, prices) for offer, kinds in self._kinds.items()}
         best = np.zeros(len(self.classes))
         found: list[Pattern] = []
         for k, ways in enumerate(self._ways):
             values = [
-                float(tables[way.offer][0][way.room] + sum(worth[row] * units for row, units in way.kept))
+                float(tables[way.offer][0][way.capacity] + sum(prices[row] * units for row, units in way.kept))
                 for way in ways
             ]
             first = max(range(len(ways)), key=values.__getitem__)
             way, best[k] = ways[first], values[first]
             if best[k] > least[k] + 1e-7:
-                rest = traced(self._menus[way.offer], tables[way.offer][1], way.room)
+                rest = traced(self._kinds[way.offer], tables[way.offer][1], way.capacity)
                 found.append(Pattern(k, tuple(sorted((*rest, *way.kept)))))
         return best, found
 
-    def consistent(self, worth: np.ndarray) -> np.ndarray:
-        """The same prices, raised where a piece would be worth less than another that it can be used as: a bound needs that."""
-        raised: np.ndarray = np.maximum(worth, 0.0)
+    def consistent(self, prices: np.ndarray) -> np.ndarray:
+        """The same prices, raised where a piece would cost less than another that it can be used as: a bound needs that."""
+        raised: np.ndarray = np.maximum(prices, 0.0)
         for source, targets in self._targets:
             raised[source] = max(raised[source], float(raised[targets].max()))
         return raised
@@ -146,7 +148,7 @@ class Supply:
             own: set[tuple[tuple[int, int], ...]] = set()
             most = min(ENUMERATED, ENUMERATED_IN_ALL - len(found))
             for way in ways:
-                rest = all_patterns(self._menus[way.offer], way.room, most - len(own)) or {()}
+                rest = all_patterns(self._kinds[way.offer], way.capacity, most - len(own)) or {()}
                 own |= {tuple(sorted((*pieces, *way.kept))) for pieces in rest}
                 if len(own) >= most:
                     return [], False
@@ -155,13 +157,13 @@ class Supply:
         return found, True
 
 
-def _moves(options: Options, *, within_pools: bool) -> Iterator[Move]:
+def _moves(candidates: Candidates, *, within_pools: bool) -> Iterator[Move]:
     """Neighbours only; longer steps are sums of these. From large to small within a pool, then from pools to units.
 
     Within a pool a move stands for another pattern, which is of use only where patterns are priced one by one.
     """
     by_pool: dict[Pool, dict[tuple[int, int], int]] = {}
-    for key, row in options.rows.items():
+    for key, row in candidates.rows.items():
         if isinstance(key, PieceRow):
             by_pool.setdefault(key.pool, {})[key.gpus, key.cores] = row
     for own in by_pool.values() if within_pools else ():
@@ -169,9 +171,9 @@ def _moves(options: Options, *, within_pools: bool) -> Iterator[Move]:
             fewer_cores = max(((g, k) for g, k in own if g == gpus and k < cores), default=None)
             fewer_gpus = max(((g, k) for g, k in own if g < gpus and k <= cores), default=None)
             yield from (Move(row, own[small]) for small in (fewer_cores, fewer_gpus) if small is not None)
-    for key, row in options.rows.items():
+    for key, row in candidates.rows.items():
         if isinstance(key, UnitRow):
-            yield from (Move(options.rows[PieceRow(pool, 1, key.cores)], row) for pool in key.pools)
+            yield from (Move(candidates.rows[PieceRow(pool, 1, key.cores)], row) for pool in key.pools)
 
 
 def _targets(moves: Sequence[Move]) -> list[tuple[int, np.ndarray]]:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.placement.access import Zone
+    from scheduler.placement.aggregated.candidates import Candidates
     from scheduler.placement.aggregated.classes import Classes, Pool
-    from scheduler.placement.aggregated.options import Options
     from scheduler.placement.aggregated.pricing import Cap
 
 Home = tuple[str, int, "Zone"]
@@ -37,15 +37,15 @@ SIZES = (1, 2, 4, 8, 16, 32)
 
 @dataclass(slots=True)
 class Block:
-    """The rows of one home, or of one tenant's quotas: their dimensions, and the use of a unit of an option's row."""
+    """The rows of one home, or of one tenant's quotas: their dimensions, and the use of a unit of a candidate's row."""
 
     dims: slice
-    use: np.ndarray  # (rows of the options that belong here, dims)
+    use: np.ndarray  # (rows of the candidates that belong here, dims)
 
 
 @dataclass(slots=True)
 class Relaxed:
-    """The relaxation as arrays; an entry per option and home it could be on, groups side by side."""
+    """The relaxation as arrays; an entry per candidate and home it could be on, groups side by side."""
 
     members: np.ndarray
     first: np.ndarray
@@ -89,10 +89,10 @@ class Relaxed:
 
 @dataclass(slots=True)
 class Program:
-    """The relaxation of a stage, and how a price of each of the options' rows follows from its prices."""
+    """The relaxation of a stage, and how a price of each of the candidates' rows follows from its prices."""
 
     relaxed: Relaxed
-    members: list[np.ndarray]  # of each of the options' rows: positions in `flat` of the pieces that may serve it
+    members: list[np.ndarray]  # of each of the candidates' rows: positions in `flat` of the pieces that may serve it
     flat: list[tuple[int, int]]  # block, row in it
     labels: list[object]  # of the relaxation's rows: the same in the next planning
 
@@ -103,14 +103,14 @@ class Program:
         return np.array([float(of_flat[own].min()) if len(own) else 0.0 for own in self.members])
 
 
-def program_of(options: Options, classes: Classes, caps: Sequence[Cap]) -> Program:
-    """The relaxation of these options on these classes under these quotas."""
+def program_of(candidates: Candidates, classes: Classes, caps: Sequence[Cap]) -> Program:
+    """The relaxation of these candidates on these classes under these quotas."""
     homes, limits, sizes, reserved = _homes(classes)
     numbers = {home: k for k, home in enumerate(sizes)}
     blocks, uses = [], [list[np.ndarray]() for _ in sizes]
     flat: list[tuple[int, int]] = []
     members: list[np.ndarray] = []
-    for key in options.rows:
+    for key in candidates.rows:
         own: dict[int, int] = {}
         pools = (key.pool,) if isinstance(key, PieceRow) else key.pools
         gpus, cores = (key.gpus, key.cores) if isinstance(key, PieceRow) else (1, key.cores)
@@ -132,11 +132,11 @@ def program_of(options: Options, classes: Classes, caps: Sequence[Cap]) -> Progr
     most = np.concatenate([*(limits[home] for home in sizes), [cap.upper for cap in caps]])
     labels: list[object] = [(home, k) for home in sizes for k in _labels(sizes[home], len(limits[home]))]
     labels += [("quota", number) for number in range(len(caps))]
-    return Program(_relaxed(options, caps, blocks, members, flat, most), members, flat, labels)
+    return Program(_relaxed(candidates, caps, blocks, members, flat, most), members, flat, labels)
 
 
 def _relaxed(
-    options: Options,
+    candidates: Candidates,
     caps: Sequence[Cap],
     blocks: list[Block],
     members: list[np.ndarray],
@@ -144,21 +144,21 @@ def _relaxed(
     limits: np.ndarray,
 ) -> Relaxed:
     ways = np.array([len(own) for own in members], dtype=int)
-    times = ways[options.row]
-    option = np.repeat(np.arange(len(options.row)), times)
-    within = np.arange(len(option)) - np.repeat(np.cumsum(times) - times, times)
+    times = ways[candidates.row]
+    candidate = np.repeat(np.arange(len(candidates.row)), times)
+    within = np.arange(len(candidate)) - np.repeat(np.cumsum(times) - times, times)
     served = np.concatenate([*members, np.zeros(0, int)])
-    entry = served[(np.cumsum(ways) - ways)[options.row[option]] + within]
+    entry = served[(np.cumsum(ways) - ways)[candidates.row[candidate]] + within]
     places = np.array(flat, dtype=int).reshape(-1, 2)[entry]
     quotas = []
     for number, cap in enumerate(caps, start=len(limits) - len(caps)):
-        weight = np.zeros(len(options.row))
-        weight[cap.options] = cap.weights
-        quotas.append((number, weight[option]))
-    group = options.group[option]
-    sizes = np.array([len(each.members) for each in options.groups], dtype=float)
+        weight = np.zeros(len(candidates.row))
+        weight[cap.candidates] = cap.weights
+        quotas.append((number, weight[candidate]))
+    group = candidates.group[candidate]
+    sizes = np.array([len(each.members) for each in candidates.groups], dtype=float)
     begins = np.searchsorted(group, np.arange(len(sizes)))
-    value, need = options.value[option], options.need[option]
+    value, need = candidates.value[candidate], candidates.need[candidate]
     return Relaxed(sizes, begins, group, value, need, places[:, 0], places[:, 1], blocks, limits, quotas)
 
 

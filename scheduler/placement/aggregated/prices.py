@@ -1,6 +1,6 @@
 """Prices first: the price of a GPU, a core and a place for a large piece on each home of nodes, in milliseconds.
 
-The dual of the pooled relaxation (see `pooled`), smoothed (the best of a group's options by a soft maximum at a temperature of
+The dual of the pooled relaxation (see `pooled`), smoothed (the best of a group's candidates by a soft maximum at a temperature of
 `eps` times the group's largest value), is minimised by Newton steps within prices >= 0 while the temperature falls: first on
 every n-th group with an n-th of the supply, then on all. At any prices the hard dual bounds every plan. In the manner of
 CvxCluster (Nnorom, Boyd, Levis, 2026), whose prices come from a relaxation too; ours knows sizes of pieces.
@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.aggregated.pooled import program_of
+from scheduler.placement.aggregated.pooled import Relaxed, program_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from scheduler.placement.aggregated.candidates import Candidates
     from scheduler.placement.aggregated.classes import Classes
-    from scheduler.placement.aggregated.options import Options
-    from scheduler.placement.aggregated.pooled import Relaxed
     from scheduler.placement.aggregated.pricing import Cap
 
 SAMPLED_GROUPS = 400
@@ -32,7 +31,7 @@ KNOWN = 0.5
 """The share of the rows that must have earlier prices to start from them."""
 SWEEPS = 40
 NEGLIGIBLE = 9.0
-"""An option that lies this number of temperatures behind its group's best has no part in it (e^-9)."""
+"""A candidate that lies this number of temperatures behind its group's best has no part in it (e^-9)."""
 LAST_DIGITS = 1e-10
 """A smaller part of a difference of two sums of a few thousand numbers may be rounding only."""
 MOST_AT_ONCE = 250_000
@@ -41,7 +40,7 @@ MOST_AT_ONCE = 250_000
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """`dual`: of the relaxation's rows; `pieces`: of a unit of each of the options' rows; the proven bound of all plans."""
+    """`dual`: of the relaxation's rows; `pieces`: of a unit of each of the candidates' rows; the proven bound of all plans."""
 
     dual: np.ndarray
     pieces: np.ndarray
@@ -55,7 +54,7 @@ class Prices:
 
 
 def prices_of(
-    options: Options,
+    candidates: Candidates,
     classes: Classes,
     caps: Sequence[Cap],
     *,
@@ -66,7 +65,7 @@ def prices_of(
 
     `start`: those of an earlier one, by label; where they are not of most of these rows, they are left aside.
     """
-    program = program_of(options, classes, caps)
+    program = program_of(candidates, classes, caps)
     relaxed = program.relaxed
     known = np.array([label in start for label in program.labels], dtype=bool)
     if start and known.mean() >= KNOWN:
@@ -135,7 +134,7 @@ class _Soft:
         """Slope and curvature."""
         r, own, group = self.relaxed, self.own, self.group
         slope, curve = r.limits.copy(), np.zeros((len(r.limits), len(r.limits)))
-        mean = np.zeros((len(r.members), len(r.limits)))  # of the use of a group's options
+        mean = np.zeros((len(r.members), len(r.limits)))  # of the use of a group's candidates
         taken, stiff = self.share * r.members[group], self.share * (r.members / self.heat)[group]
         for k, block in enumerate(r.blocks):
             here = np.flatnonzero(r.block[own] == k)
@@ -156,7 +155,7 @@ class _Soft:
         return slope, _cancelled(curve, _product(mean, mean * (r.members / self.heat)[:, None]))
 
     def _bend(self, curve: np.ndarray, dim: int, bent: np.ndarray) -> None:
-        """A quota's part of the curvature: its weights are the options' own, not those of the pieces that they take."""
+        """A quota's part of the curvature: its weights are the candidates' own, not those of the pieces that they take."""
         r, own = self.relaxed, self.own
         for k, block in enumerate(r.blocks):
             here = np.flatnonzero((r.block[own] == k) & (bent > 0))
@@ -174,7 +173,7 @@ def _weighed(use: np.ndarray, by_row: np.ndarray) -> np.ndarray:
 def _cancelled(curve: np.ndarray, mean: np.ndarray) -> np.ndarray:
     """Return their difference, with at least the part of each row's own bend that rounding may have left.
 
-    Where every group takes one option whole the two are the same but for their last digits. Steps by such a curvature, of rows
+    Where every group takes one candidate whole the two are the same but for their last digits. Steps by such a curvature, of rows
     that bend less by themselves than with others, grow without end.
     """
     found: np.ndarray = curve - mean

@@ -1,9 +1,9 @@
 """Bound and columns of the aggregated formulation by column generation (algorithms.md section 6).
 
-The master program holds some options and patterns; its duals price the rows, the best options and patterns under these
-prices join it, until none is worth more than it costs. At any prices p >= 0 the Lagrangian
+The master program holds some candidates and patterns; its duals price the rows, the best candidates and patterns under these
+prices join it, until none has more value than it costs. At any prices p >= 0 the Lagrangian
 
-    sum over groups: size * max(0, max over options: value - need * p)  +  sum over classes: nodes * best pattern at p
+    sum over groups: size * max(0, max over candidates: value - need * p)  +  sum over classes: nodes * best pattern at p
     (+ what quotas and cuts cost)
 
 bounds every plan, so the bound stands even when time ends the search. On a long queue the prices of every n-th group on
@@ -18,42 +18,41 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.matrix import Columns, Matrix
-from scheduler.placement.matrix_solver import Relaxation
+from scheduler.placement.matrix import Columns, Matrix, Relaxation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from scheduler.placement.aggregated.options import Options
+    from scheduler.placement.aggregated.candidates import Candidates
     from scheduler.placement.aggregated.patterns import Move, Pattern, Supply
 
 SAMPLED_GROUPS = 350
 """A queue is sampled down to about as many groups for its first prices, when it has over twice as many."""
 PER_GROUP = 4
-"""Options per group that the master begins with, on average."""
+"""Candidates per group that the master begins with, on average."""
 NEAR = 0.1
-"""An improving option joins when it comes this near to its group's best, relative to that one's gain."""
+"""An improving candidate joins when it comes this near to its group's best, relative to that one's gain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """At most `upper` of the options' weighted sum: a tenant's quota, or a cut for memory."""
+    """At most `upper` of the candidates' weighted sum: a tenant's quota, or a cut for memory."""
 
-    options: np.ndarray
+    candidates: np.ndarray
     weights: np.ndarray
     upper: float
 
-    def weight_of(self, option: int) -> float:
-        """The option's weight; `options` ascend."""
-        at = int(np.searchsorted(self.options, option))
-        return float(self.weights[at]) if at < len(self.options) and self.options[at] == option else 0.0
+    def weight_of(self, candidate: int) -> float:
+        """The candidate's weight; `candidates` ascend."""
+        at = int(np.searchsorted(self.candidates, candidate))
+        return float(self.weights[at]) if at < len(self.candidates) and self.candidates[at] == candidate else 0.0
 
 
 @dataclass(slots=True)
 class Problem:
-    """The program to maximise: options, supply, caps, and the number of each group and class."""
+    """The program to maximise: candidates, supply, caps, and the number of each group and class."""
 
-    options: Options
+    candidates: Candidates
     supply: Supply
     caps: list[Cap]
     members: np.ndarray
@@ -64,12 +63,12 @@ class Problem:
 
     @property
     def first_row(self) -> int:
-        """Rows: groups, then the options' rows, then classes, then caps."""
+        """Rows: groups, then the candidates' rows, then classes, then caps."""
         return len(self.members)
 
     @property
     def first_class(self) -> int:
-        return self.first_row + len(self.options.rows)
+        return self.first_row + len(self.candidates.rows)
 
     @property
     def first_cap(self) -> int:
@@ -77,14 +76,14 @@ class Problem:
 
     @property
     def row_upper(self) -> np.ndarray:
-        free = np.zeros(len(self.options.rows))
+        free = np.zeros(len(self.candidates.rows))
         return np.concatenate((self.members, free, self.nodes, np.array([cap.upper for cap in self.caps])))
 
-    def option_columns(self, chosen: np.ndarray) -> Matrix:
+    def candidate_columns(self, chosen: np.ndarray) -> Matrix:
         capped = self._capped(chosen)
-        groups, rows = self.options.group[chosen], self.first_row + self.options.row[chosen]
+        groups, rows = self.candidates.group[chosen], self.first_row + self.candidates.row[chosen]
         index = [np.stack((groups, rows), axis=1)]
-        value = [np.stack((np.ones(len(chosen)), self.options.need[chosen]), axis=1)]
+        value = [np.stack((np.ones(len(chosen)), self.candidates.need[chosen]), axis=1)]
         lengths = np.full(len(chosen), 2)
         order = np.repeat(np.arange(len(chosen)), 2)
         flat_index, flat_value = index[0].ravel(), value[0].ravel()
@@ -95,7 +94,7 @@ class Problem:
             lengths[columns] += 1
         place = np.argsort(order, kind="stable")
         return Matrix(
-            self.options.value[chosen],
+            self.candidates.value[chosen],
             self.members[groups],
             np.ones(len(chosen), dtype=bool),
             self.row_upper,
@@ -105,11 +104,11 @@ class Problem:
         )
 
     def _capped(self, chosen: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        where = np.full(len(self.options.group), -1)
+        where = np.full(len(self.candidates.group), -1)
         where[chosen] = np.arange(len(chosen))
         found = []
         for cap in self.caps:
-            here = where[cap.options]
+            here = where[cap.candidates]
             found.append((here[here >= 0], cap.weights[here >= 0]))
         return found
 
@@ -118,7 +117,7 @@ class Problem:
         """The moves there are. Where every pattern is listed none is needed but those into units of several pools."""
         return self.supply.moves
 
-    def worth(self, pattern: Pattern, prices: np.ndarray) -> float:
+    def reduced_cost(self, pattern: Pattern, prices: np.ndarray) -> float:
         """The pattern's reduced cost: its pieces at these prices, less the price of a node of its class."""
         pieces = sum(times * float(prices[self.first_row + row]) for row, times in pattern.pieces)
         return pieces - float(prices[self.first_class + pattern.of_class])
@@ -135,28 +134,28 @@ class Problem:
         return columns.matrix(self.row_upper)
 
     def surplus(self, prices: np.ndarray) -> np.ndarray:
-        """The worth of each option beyond the prices of its row and caps; the group's own price is not taken off."""
-        found: np.ndarray = self.options.value - self.options.need * prices[self.first_row + self.options.row]
+        """The value of each candidate beyond the prices of its row and caps; the group's own price is not taken off."""
+        found: np.ndarray = self.candidates.value - self.candidates.need * prices[self.first_row + self.candidates.row]
         for row, cap in enumerate(self.caps, start=self.first_cap):
-            np.subtract.at(found, cap.options, cap.weights * prices[row])
+            np.subtract.at(found, cap.candidates, cap.weights * prices[row])
         return found
 
     def sample(self, every: int) -> Problem:
         """Every n-th group on an n-th of the nodes, with caps in proportion."""
         members = np.where(np.arange(len(self.members)) % every == 0, self.members, 0.0)
-        caps = [Cap(cap.options, cap.weights, cap.upper / every) for cap in self.caps]
-        return Problem(self.options, self.supply, caps, members, self.nodes / every, self.listed, self.complete)
+        caps = [Cap(cap.candidates, cap.weights, cap.upper / every) for cap in self.caps]
+        return Problem(self.candidates, self.supply, caps, members, self.nodes / every, self.listed, self.complete)
 
 
 @dataclass(slots=True)
 class Priced:
-    """Where column generation ended: bound, prices, the options and patterns in the master and its solution."""
+    """Where column generation ended: bound, prices, the candidates and patterns in the master and its solution."""
 
     bound: float
     prices: np.ndarray
-    options: np.ndarray
+    candidates: np.ndarray
     patterns: list[Pattern]
-    values: np.ndarray  # options, moves, patterns
+    values: np.ndarray  # candidates, moves, patterns
     converged: bool
 
 
@@ -192,7 +191,7 @@ class Guess:
 
 
 def guess(problem: Problem, pieces: np.ndarray, quotas: np.ndarray) -> Guess:
-    """The same for all rows, from prices of the options' rows and of quotas."""
+    """The same for all rows, from prices of the candidates' rows and of quotas."""
     prices = np.zeros(len(problem.row_upper))
     prices[problem.first_row : problem.first_class] = pieces
     prices[problem.first_cap :] = quotas
@@ -203,30 +202,30 @@ def guess(problem: Problem, pieces: np.ndarray, quotas: np.ndarray) -> Guess:
 
 
 class _Generation:
-    """One run: the master with its columns, in the order options, moves, patterns (as the solver's blocks came)."""
+    """One run: the master with its columns, in the order candidates, moves, patterns (as the solver's blocks came)."""
 
     def __init__(self, problem: Problem, first: Guess | None, start: Sequence[Pattern], seed: int) -> None:
         self.problem = problem
         self.patterns = list(dict.fromkeys((*problem.listed, *start, *(first.patterns if first else ()))))
         self.known = set(self.patterns)
-        in_play = problem.members[problem.options.group] > 0
+        in_play = problem.members[problem.candidates.group] > 0
         if first is not None:
             in_play &= self._promising(first.prices)
         self.inside = in_play
         chosen = np.flatnonzero(in_play)
         self.blocks: list[tuple[str, np.ndarray]] = []
-        self.relaxation = Relaxation(problem.option_columns(chosen), seed)
-        self.blocks.append(("options", chosen))
+        self.relaxation = Relaxation(problem.candidate_columns(chosen), seed)
+        self.blocks.append(("candidates", chosen))
         moves = np.arange(len(problem.moves))
         self.relaxation.add(problem.supply_columns(self.patterns, moves))
         self.blocks += [("moves", moves), ("patterns", np.arange(len(self.patterns)))]
 
     def _promising(self, prices: np.ndarray) -> np.ndarray:
-        """The options nearest to being a group's best under prices found on a sample; each group keeps its best."""
+        """The candidates nearest to being a group's best under prices found on a sample; each group keeps its best."""
         problem = self.problem
         surplus = problem.surplus(prices)
         best = _best_of_groups(surplus, problem)
-        behind = best[problem.options.group] - surplus
+        behind = best[problem.candidates.group] - surplus
         count = min(len(behind), PER_GROUP * len(problem.members))
         promising: np.ndarray = behind <= np.partition(behind, count - 1)[count - 1] if count else behind <= 0
         return promising
@@ -234,21 +233,21 @@ class _Generation:
     def run(self, remaining_s: Callable[[], float], tolerance: float) -> Priced | None:
         best: Priced | None = None
         while True:
-            answer = self.relaxation.solve(remaining_s())
-            if not answer.optimal:
+            solution = self.relaxation.solve(remaining_s())
+            if not solution.optimal:
                 return best
-            bound, prices, options, patterns = self._improving(answer.prices)
+            bound, prices, candidates, patterns = self._improving(solution.prices)
             if best is None or bound < best.bound:
-                best = self._priced(bound, prices, answer.values)
+                best = self._priced(bound, prices, solution.values)
             else:
-                best = self._priced(best.bound, best.prices, answer.values)
-            enough = best.bound - answer.objective <= tolerance * max(answer.objective, 1e-12)
-            if enough or (not len(options) and not patterns):
+                best = self._priced(best.bound, best.prices, solution.values)
+            enough = best.bound - solution.objective <= tolerance * max(solution.objective, 1e-12)
+            if enough or (not len(candidates) and not patterns):
                 best.converged = True
                 return best
             if remaining_s() <= 0:
                 return best
-            self._add(options, patterns)
+            self._add(candidates, patterns)
 
     def _improving(self, duals: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, list[Pattern]]:
         """The Lagrangian bound at these duals, made consistent; and the columns that are worth more than they cost."""
@@ -259,20 +258,20 @@ class _Generation:
         surplus = problem.surplus(prices)
         best = _best_of_groups(surplus, problem)
         classes = slice(problem.first_class, problem.first_cap)
-        worth, patterns = problem.supply.priced(prices[rows], duals[classes])
-        prices[: problem.first_row], prices[classes] = best, worth
-        bound = float(problem.members @ best + problem.nodes @ worth)
+        best_patterns, patterns = problem.supply.priced(prices[rows], duals[classes])
+        prices[: problem.first_row], prices[classes] = best, best_patterns
+        bound = float(problem.members @ best + problem.nodes @ best_patterns)
         bound += sum(cap.upper * prices[row] for row, cap in enumerate(problem.caps, start=problem.first_cap))
-        group = problem.options.group
+        group = problem.candidates.group
         better = (surplus > duals[group] + 1e-7) & ~self.inside & (problem.members[group] > 0)
         better &= surplus > best[group] - NEAR * (best[group] - duals[group])
         return bound, prices, np.flatnonzero(better), [each for each in patterns if each not in self.known]
 
-    def _add(self, options: np.ndarray, patterns: list[Pattern]) -> None:
-        if len(options):
-            self.relaxation.add(self.problem.option_columns(options))
-            self.blocks.append(("options", options))
-            self.inside[options] = True
+    def _add(self, candidates: np.ndarray, patterns: list[Pattern]) -> None:
+        if len(candidates):
+            self.relaxation.add(self.problem.candidate_columns(candidates))
+            self.blocks.append(("candidates", candidates))
+            self.inside[candidates] = True
         if patterns:
             self.relaxation.add(self.problem.supply_columns(patterns))
             self.blocks.append(("patterns", np.arange(len(self.patterns), len(self.patterns) + len(patterns))))
@@ -280,19 +279,19 @@ class _Generation:
             self.known.update(patterns)
 
     def _priced(self, bound: float, prices: np.ndarray, values: np.ndarray) -> Priced:
-        parts: dict[str, list[np.ndarray]] = {"options": [], "moves": [], "patterns": []}
+        parts: dict[str, list[np.ndarray]] = {"candidates": [], "moves": [], "patterns": []}
         chosen: list[np.ndarray] = []
         begin = 0
         for kind, numbers in self.blocks:
             parts[kind].append(values[begin : begin + len(numbers)])
             begin += len(numbers)
-            if kind == "options":
+            if kind == "candidates":
                 chosen.append(numbers)
-        ordered = np.concatenate([part for kind in ("options", "moves", "patterns") for part in parts[kind]])
+        ordered = np.concatenate([part for kind in ("candidates", "moves", "patterns") for part in parts[kind]])
         return Priced(bound, prices, np.concatenate(chosen), list(self.patterns), ordered, converged=False)
 
 
 def _best_of_groups(surplus: np.ndarray, problem: Problem) -> np.ndarray:
     best = np.zeros(len(problem.members))
-    np.maximum.at(best, problem.options.group, surplus)
+    np.maximum.at(best, problem.candidates.group, surplus)
     return best

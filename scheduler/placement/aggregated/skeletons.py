@@ -1,7 +1,7 @@
-"""The options of jobs of one shape on one GPU type, speeds apart: made once for all of them.
+"""The candidates of jobs of one shape on one GPU type, speeds apart: made once for all of them.
 
-A *skeleton* is a table with a line per option, and the questions that the estimator must answer to know their speed, of which
-several options share one: it depends on the number of GPUs and nodes, and missing cores scale it. A queue of thousands of jobs
+A *skeleton* is a table with a line per candidate, and the questions that the estimator must answer to know their speed, of which
+several candidates share one: it depends on the number of GPUs and nodes, and missing cores scale it. A queue of thousands of jobs
 costs its shapes, and the questions about each job; the rest is arithmetic on arrays.
 """
 
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scheduler.placement.core_choices import SPEED_STEP, share_of_speed, spread_rates
+from scheduler.placement.core_counts import share_of_speed, spread_rates
+from scheduler.placement.free_capacity import SPEED_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -50,7 +51,7 @@ class Question(NamedTuple):
 
 
 class Line(NamedTuple):
-    """An option but for its speed: that is `share` of the answer to question `asked`, times `gpus`."""
+    """A candidate but for its speed: that is `share` of the answer to question `asked`, times `gpus`."""
 
     row: int
     need: int
@@ -67,7 +68,7 @@ ROW, NEED, GPUS, CORES, _, FACTOR, SHARE, ASKED = range(8)
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """The options of a shape on one type: questions, and a line each in `table`, whose columns are those of `Line`."""
+    """The candidates of a shape on one type: questions, and a line each in `table`, whose columns are those of `Line`."""
 
     questions: tuple[Question, ...]
     table: np.ndarray
@@ -94,7 +95,7 @@ class Skeletons:
         self._memory_mib = sorted({most for room in pools.values() for most in room.memory_mib})
 
     def of(self, job: Job, *, low_sensitivity: bool) -> list[Skeleton]:
-        """By type; those without any option are left out."""
+        """By type; those without any candidate are left out."""
         access = self.classes.access[job.id]
         allowance = self.ledger.allowances.get(job.tenant)
         quota = (None, None) if allowance is None else (allowance.whole_gpus, allowance.cores)
@@ -125,7 +126,7 @@ class Skeletons:
                     cores,
                     share_of_speed(cores, job.cores, size),
                 )
-                for cores in self.classes.core_choices[pool.limited].of(pool.gpu_type, size, job, most_cores)
+                for cores in self.classes.core_counts[pool.limited].of(pool.gpu_type, size, job, most_cores)
                 if cores <= most
             ]
         return self._pieces[key]
@@ -178,7 +179,7 @@ class _Maker:
             self.lines.append(Line(row, 1, size, cores, False, factor, share, asked))
 
     def over_nodes(self, pools: Sequence[Pool], size: int) -> None:
-        """An option per rate, lowest speed class and set of arrays, those with only the fastest or own nodes included."""
+        """A candidate per rate, lowest speed class and set of arrays, those with only the fastest or own nodes included."""
         for arrays in [self.access.arrays[: k + 1] for k in range(len(self.access.arrays))]:
             own = [pool for pool in pools if pool.zone.array in arrays]
             if len(arrays) > 1 and not any(pool.zone.array == arrays[-1] for pool in own):

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 
 from scheduler.model import SolverFigures
 from scheduler.policies.policy import Policy
-from scheduler.policies.rivals.timeshare import allocation, mechanism
-from scheduler.policies.rivals.timeshare.play import Choice, play, size_of
+from scheduler.policies.rivals.timeshare import allocation
+from scheduler.policies.rivals.timeshare.play import Choice, Round, play, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from scheduler.policies.rivals.timeshare.play import Round
 
 
 def choose(begins: Round) -> Choice:
@@ -47,15 +45,15 @@ def choose(begins: Round) -> Choice:
         gap=0.0,
     )
     entrants = [_entrant(row, found.fractions.get(row.job, {}), begins) for row in rows]
-    return Choice(mechanism.choose(entrants, gpus), figures)
+    return Choice(allocation.choose(entrants, gpus), figures)
 
 
-def _entrant(row: allocation.Row, fractions: Mapping[str, float], begins: Round) -> mechanism.Entrant:
+def _entrant(row: allocation.Row, fractions: Mapping[str, float], begins: Round) -> allocation.Entrant:
     work = begins.work
-    since_s = work.now_s - mechanism.WINDOW_ROUNDS * work.parameters.replan_s
+    since_s = work.now_s - allocation.WINDOW_ROUNDS * work.parameters.replan_s
     there_s = work.now_s - max(since_s, begins.jobs[row.job].job.submitted_s)
     had = {name: had_s / max(there_s, had_s) for name, had_s in begins.received_s(row.job, since_s).items() if had_s}
-    return mechanism.Entrant(row.job, row.scale, fractions, had, begins.now_on(row.job))
+    return allocation.Entrant(row.job, row.scale, fractions, had, begins.now_on(row.job))
 
 
 MEANING = "max-min fairness of time on GPU types, by linear programs and rounds"

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scheduler.fairness.priorities import PRIORITIES
-from scheduler.policies.greedy import greedy
-from scheduler.policies.policy import Policy
+from scheduler.fairness.priorities import PRIORITIES, Priority
+from scheduler.policies.policy import Policy, greedy
 
 if TYPE_CHECKING:
-    from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
 
 

@@ -21,12 +21,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.errors import InvalidJob
-from scheduler.model import Chosen, Configuration, Share
+from scheduler.model import Chosen, Configuration, Job, Node, Ranked, Share
 from scheduler.placement import configurations, cpu, turn
-from scheduler.placement.answers import Answers
-from scheduler.placement.feasibility import Offer
-from scheduler.placement.gain import Worth
-from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail, greedy_figures
+from scheduler.placement.free_capacity import FreeCapacity, Offer
+from scheduler.placement.objective import Objective
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, greedy_figures
 from scheduler.policies.drf import pool_shares
 from scheduler.policies.policy import Policy
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from scheduler.fairness.drf import Shares
-    from scheduler.model import Job, Node, Ranked
-    from scheduler.placement.rooms import Room
     from scheduler.placement.work import Work
 
 FAIRNESS_KNOB = 0.25
@@ -52,62 +49,61 @@ class Task(NamedTuple):
 
 
 def place(work: Work) -> Outcome:
-    answers, worth, trail = Answers(), Worth(), Trail()
+    draft = DraftPlan()
     waiting = [each for each in work.queue if work.ledger.over_quota(each.job) is None]
     standings = Standings({each.job.id for each in waiting}, window_gpus=work.ledger.gpus_up)
-    packing = _Packing(work, answers, trail, pool_shares(work))
-    for room in list(work.ledger.rooms.values()):
-        while (taken := packing.fill(room, waiting)) is not None:
+    packing = _Packing(work, draft, pool_shares(work))
+    for free in list(work.ledger.free.values()):
+        while (taken := packing.fill(free, waiting)) is not None:
             waiting.remove(taken)
         if work.remaining_s <= 0:
             late = Obstacles(out_of_time=frozenset(each.job.id for each in waiting))
-            return Outcome(answers, standings, worth, trail, late)
+            return Outcome(draft, standings, late)
     largest = max(work.ledger.largest.values(), default=0)
     for ranked in waiting:
-        if ranked.job.min_gpus > largest and not answers.has(ranked.job.id):
-            turn.take_turn(ranked, work, answers, worth, trail)
-    return Outcome(answers, standings, worth, trail, solver=greedy_figures(answers))
+        if ranked.job.min_gpus > largest and not draft.has(ranked.job.id):
+            turn.take_turn(ranked, work, draft)
+    return Outcome(draft, standings, solver=greedy_figures(draft))
 
 
 @dataclass(slots=True)
 class _Packing:
     work: Work
-    answers: Answers
-    trail: Trail
+    draft: DraftPlan
     shares: tuple[Shares, Shares]
 
-    def fill(self, room: Room, waiting: Sequence[Ranked]) -> Ranked | None:
+    def fill(self, free: FreeCapacity, waiting: Sequence[Ranked]) -> Ranked | None:
         """Start the best job on this machine; None when none fits."""
         gpus, cores = self.shares
         tenants = {each.job.tenant for each in waiting}
         poorest_first = sorted(tenants, key=lambda each: (max(gpus.of(each), cores.of(each)), each))
         poor = set(poorest_first[: max(1, math.ceil((1 - FAIRNESS_KNOB) * len(poorest_first)))])
         for allowed in (poor, None):
-            tasks = self._tasks(room, (each for each in waiting if allowed is None or each.job.tenant in allowed))
+            tasks = self._tasks(free, (each for each in waiting if allowed is None or each.job.tenant in allowed))
             if tasks:
                 return self._start(_best(tasks), len(tasks))
         return None
 
-    def _tasks(self, room: Room, waiting: Iterable[Ranked]) -> list[Task]:
+    def _tasks(self, free: FreeCapacity, waiting: Iterable[Ranked]) -> list[Task]:
         found: list[Task] = []
         known: dict[tuple[object, ...], list[Configuration]] = {}
         for ranked in waiting:
             shape = turn.shape(ranked.job)
             if shape not in known:
-                known[shape] = self._whole(ranked.job, room)
+                known[shape] = self._whole(ranked.job, free)
             left_s = ranked.age_s * (1.0 - min(1.0, max(0.0, ranked.job.done_fraction)))
             for each in known[shape]:
                 share = each.shares[0]
                 own = Configuration(ranked.job.id, each.shares, each.throughput, each.source)
-                idle = Share(share.node, len(room.gpus), len(room.cores), room.memory_mib)
-                asked = _parts(share, room.node)
-                alignment = sum(a * b for a, b in zip(asked, _parts(idle, room.node), strict=True))
+                idle = Share(share.node, len(free.gpus), len(free.cores), free.memory_mib)
+                asked = _parts(share, free.node)
+                alignment = sum(a * b for a, b in zip(asked, _parts(idle, free.node), strict=True))
                 found.append(Task(ranked, own, alignment, sum(asked) * left_s))
         return found
 
-    def _whole(self, job: Job, room: Room) -> list[Configuration]:
+    def _whole(self, job: Job, free: FreeCapacity) -> list[Configuration]:
         """The part of the machine that would serve all of the job's demands, at each of its sizes."""
-        offer = Offer(room.node, len(room.gpus), len(room.cores), room.memory_mib, room.tenants)
+        offer = Offer(free.node, len(free.gpus), len(free.cores), free.memory_mib, free.tenants)
         if job.is_cpu:
             short = self.work.ledger.quota_shortfall(job.tenant, 0, job.cores) is not None
             return [] if short or not cpu.fits(job, offer) else [cpu.on(job, offer)]
@@ -116,7 +112,7 @@ class _Packing:
                 job, [offer], self.work.ledger, self.work.estimator, sigma=self.work.parameters.sigma
             )
         except InvalidJob as error:
-            self.answers.invalid[job.id] = error
+            self.draft.invalid[job.id] = error
             return []
         largest = [(node.gpus_total, node.cores_total) for node in self.work.ledger.nodes]
         return [
@@ -129,9 +125,9 @@ class _Packing:
     def _start(self, task: Task, candidates: int) -> Ranked:
         job = task.ranked.job
         placement = self.work.ledger.take(task.configuration, job.tenant)
-        gain = Worth().gain_of(task.configuration)
-        self.answers.chosen[job.id] = Chosen(task.configuration, placement, gain, 1.0, candidates)
-        self.trail.candidates[job.id] = (task.configuration,)
+        gain = Objective().gain_of(task.configuration)
+        self.draft.chosen[job.id] = Chosen(task.configuration, placement, gain, 1.0, candidates)
+        self.draft.candidates[job.id] = (task.configuration,)
         for shares, held in zip(self.shares, (placement.gpus, placement.cores), strict=True):
             shares.add(job.tenant, held)
         return task.ranked

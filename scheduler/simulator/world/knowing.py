@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from scheduler.estimator.tables import cell_key, record, signature
+from scheduler.estimator.measured import cell_key, record, signature
 from scheduler.model import Profiled, ProfileOrder, Running
 from scheduler.model.speeds import Cell, CellKey, Knowledge, Profile
 from scheduler.planning.profiling import PROFILE_AGAIN_S

@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from scheduler.estimator.tables import signature
+from scheduler.estimator.measured import signature
 from scheduler.intake.take_in import take_in
 from scheduler.model import ClusterState, Job, Node, Tenant, node_of
 from scheduler.model.speeds import Knowledge, Link, Profile

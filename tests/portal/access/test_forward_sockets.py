@@ -8,14 +8,14 @@ from django.utils import timezone
 
 from portal.foundation.api.sockets import SIGNED_OUT
 from portal.pages.dashboard.forward import carrying
-from portal.pages.dashboard.terminal import watching
+from portal.pages.dashboard.terminal import session
 from portal.people.tenants.models import ApiToken, AuditEvent, Membership
 from portal.work.jobs.models import Allocation, IdleWatch, Job
 from tests.portal.access.test_sockets import _apart, asgi, run, world  # noqa: F401 - fixtures
 from tests.portal.access.test_terminal_programs import token_of
 from tests.portal.access.test_terminal_sockets import agent, ended, frame, running  # noqa: F401
 from tests.portal.access.wire import Socket
-from workers.protocol.frames import MOST_DATA, WINDOW, Kind, pack, said, saying, unpack
+from workers.protocol.frames import MOST_DATA, WINDOW, Kind, pack, pack_end, unpack, unpack_object
 
 
 def program(asgi, token, number, *, query="", more=()):  # noqa: F811
@@ -38,7 +38,7 @@ async def opened(asgi, world, running, secret):  # noqa: F811
     assert kind is Kind.OPEN
     await node.say_bytes(pack(Kind.OPENED, number))
     assert await frame(live) == (Kind.OPENED, 7, b"")
-    return live, node, number, said(body)
+    return live, node, number, unpack_object(body)
 
 
 def test_who_may_not_is_told_and_a_browser_is_turned_away(asgi, world, running):  # noqa: F811
@@ -81,7 +81,7 @@ def test_who_may_not_is_told_and_a_browser_is_turned_away(asgi, world, running):
 
 
 def test_bytes_go_both_ways_and_the_trail_says_who_and_where(asgi, world, running, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(watching, "CHECK_S", 0.1)
+    monkeypatch.setattr(session, "CHECK_S", 0.1)
     Job.objects.filter(pk=running.attempt.job_id).update(idle_timeout_s=3600)
     IdleWatch.objects.create(attempt=running.attempt, frame=0, used_at=timezone.now())
     _, secret = token_of(world, "owner")
@@ -91,7 +91,7 @@ def test_bytes_go_both_ways_and_the_trail_says_who_and_where(asgi, world, runnin
         await live.say_bytes(pack(Kind.DATA, 7, b"GET / \0\xff"))
         there = await frame(node)
         await node.say_bytes(pack(Kind.DATA, number, b"200 \0\xff"))
-        await node.say_bytes(pack(Kind.CLOSE, number, saying("ended", "The job has closed the connection.")))
+        await node.say_bytes(pack(Kind.CLOSE, number, pack_end("ended", "The job has closed the connection.")))
         back = [await frame(live), await frame(live)]
         await asyncio.sleep(0.5)
         await live.close()
@@ -103,7 +103,7 @@ def test_bytes_go_both_ways_and_the_trail_says_who_and_where(asgi, world, runnin
     assert asked == {"kind": "port", "attempt": attempt.key, "epoch": attempt.epoch, "rank": 0, "port": 8888}
     assert there
     assert data == (Kind.DATA, 7, b"200 \0\xff")
-    assert (close[:2], said(close[2])["code"]) == ((Kind.CLOSE, 7), "ended")
+    assert (close[:2], unpack_object(close[2])["code"]) == ((Kind.CLOSE, 7), "ended")
     trail = list(AuditEvent.objects.filter(action__startswith="job.forward").order_by("pk"))
     assert [(each.action, each.detail["port"]) for each in trail] == [("job.forward", 8888), ("job.forward_end", 8888)]
     assert IdleWatch.objects.get().used_by == "port"
@@ -116,7 +116,7 @@ def test_what_the_node_refuses_is_told_and_other_connections_go_on(asgi, world, 
         live, node, number, _ = await opened(asgi, world, running, secret)
         await live.say_bytes(pack(Kind.OPEN, 8))
         _, second, _ = await frame(node)
-        await node.say_bytes(pack(Kind.CLOSE, second, saying("not_listening", "Nothing in the job listens on it.")))
+        await node.say_bytes(pack(Kind.CLOSE, second, pack_end("not_listening", "Nothing in the job listens on it.")))
         refused = await frame(live)
         await node.say_bytes(pack(Kind.DATA, number, b"on"))
         other = await frame(live)
@@ -125,7 +125,7 @@ def test_what_the_node_refuses_is_told_and_other_connections_go_on(asgi, world, 
         return refused, other
 
     refused, other = run(talk())
-    assert (refused[:2], said(refused[2])["detail"]) == ((Kind.CLOSE, 8), "Nothing in the job listens on it.")
+    assert (refused[:2], unpack_object(refused[2])["detail"]) == ((Kind.CLOSE, 8), "Nothing in the job listens on it.")
     assert other == (Kind.DATA, 7, b"on")
 
 
@@ -170,7 +170,7 @@ def test_no_more_connections_than_the_most(asgi, world, running, monkeypatch):  
         live, node, number, _ = await opened(asgi, world, running, secret)
         await live.say_bytes(pack(Kind.OPEN, 8))
         refused = await frame(live)
-        await live.say_bytes(pack(Kind.CLOSE, 7, saying("left", "")))
+        await live.say_bytes(pack(Kind.CLOSE, 7, pack_end("left", "")))
         assert (await frame(node))[:2] == (Kind.CLOSE, number)
         assert (await frame(live))[:2] == (Kind.CLOSE, 7)
         await live.say_bytes(pack(Kind.OPEN, 9))
@@ -180,7 +180,7 @@ def test_no_more_connections_than_the_most(asgi, world, running, monkeypatch):  
         return refused, again
 
     refused, again = run(talk())
-    assert (refused[:2], said(refused[2])["code"], again) == ((Kind.CLOSE, 8), "too_many", Kind.OPEN)
+    assert (refused[:2], unpack_object(refused[2])["code"], again) == ((Kind.CLOSE, 8), "too_many", Kind.OPEN)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_no_more_connections_than_the_most(asgi, world, running, monkeypatch):  
     ],
 )
 def test_it_ends_with_the_right_and_with_the_attempt(asgi, world, running, monkeypatch, happens, code):  # noqa: F811
-    monkeypatch.setattr(watching, "CHECK_S", 0.1)
+    monkeypatch.setattr(session, "CHECK_S", 0.1)
     _, secret = token_of(world, "owner")
 
     async def talk():

@@ -8,13 +8,13 @@ from django.utils import timezone
 from portal.cluster.models import Node
 from portal.foundation.api.sockets import SIGNED_OUT
 from portal.nodes import channel as channels
-from portal.pages.dashboard.terminal import watching
+from portal.pages.dashboard.terminal import session
 from portal.people.tenants import services
 from portal.people.tenants.models import ApiToken, AuditEvent, Membership
 from tests.portal.access.test_sockets import _apart, asgi, run, world  # noqa: F401 - fixtures
 from tests.portal.access.test_terminal_sockets import agent, browser, ended, frame, opened, running  # noqa: F401
 from tests.portal.access.wire import Socket
-from workers.protocol.frames import Kind, pack, said, saying
+from workers.protocol.frames import Kind, pack, pack_end, unpack_object
 
 
 def program(asgi, token, number, *, query="", more=()):  # noqa: F811
@@ -76,10 +76,10 @@ def test_a_programs_command_reaches_the_node_and_its_exit_code_comes_back(asgi, 
         await live.say({"columns": 91, "rows": 33, "command": "nvidia-smi", "plain": True, "kind": "else", "rank": 5})
         _, number, body = await frame(node)
         await node.say_bytes(pack(Kind.OPENED, number))
-        await node.say_bytes(pack(Kind.CLOSE, number, saying("ended", "The command has ended.", 7)))
+        await node.say_bytes(pack(Kind.CLOSE, number, pack_end("ended", "The command has ended.", 7)))
         told = (await ended(live))[0]
         await node.close()
-        return said(body), told
+        return unpack_object(body), told
 
     asked, told = run(talk())
     assert {name: asked[name] for name in ("kind", "rank", "columns", "rows", "command", "plain")} == {
@@ -95,7 +95,7 @@ def test_a_programs_command_reaches_the_node_and_its_exit_code_comes_back(asgi, 
 
 
 def test_a_revoked_token_loses_its_terminal(asgi, world, running, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(watching, "CHECK_S", 0.1)
+    monkeypatch.setattr(session, "CHECK_S", 0.1)
     _, secret = token_of(world, "owner")
 
     async def talk():
@@ -141,7 +141,7 @@ def test_how_many_may_be_open_is_the_operators_to_set(asgi, world, running, monk
         second = browser(asgi, world, "owner", world.names["zebra-name"])
         assert await second.open() is None
         told = (await ended(second))[0]
-        await node.say_bytes(pack(Kind.CLOSE, number, saying("ended", "The shell has ended.")))
+        await node.say_bytes(pack(Kind.CLOSE, number, pack_end("ended", "The shell has ended.")))
         await ended(live)
         third = browser(asgi, world, "owner", world.names["zebra-name"])
         assert await third.open() is None

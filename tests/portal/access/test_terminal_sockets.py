@@ -12,14 +12,13 @@ from portal.nodes import channel as channels
 from portal.nodes.calls import CALLS
 from portal.pages.dashboard.terminal import session as sessions
 from portal.pages.dashboard.terminal import socket as terminals
-from portal.pages.dashboard.terminal import watching
 from portal.people.tenants.models import AuditEvent, Membership, Tenant
 from portal.people.tenants.services import membership_remove
 from portal.work.jobs.models import Allocation, Attempt
 from tests.portal.access.test_sockets import _apart, asgi, poll, run, world  # noqa: F401 - fixtures
 from tests.portal.access.wire import Socket
 from tests.portal.access.world import CASTS
-from workers.protocol.frames import MOST_DATA, WINDOW, Kind, pack, said, saying, unpack
+from workers.protocol.frames import MOST_DATA, WINDOW, Kind, pack, pack_end, unpack, unpack_object
 
 OURS = (b"origin", b"http://testserver")
 
@@ -73,7 +72,7 @@ async def opened(asgi, world, running, cast="owner"):  # noqa: F811
     assert kind is Kind.OPEN
     await node.say_bytes(pack(Kind.OPENED, number))
     assert [await live.hear(), await live.hear()] == [{"state": "opening"}, {"state": "open"}]
-    return live, node, number, said(body)
+    return live, node, number, unpack_object(body)
 
 
 def test_each_cast_at_the_terminal(asgi, world, running):  # noqa: F811
@@ -152,7 +151,7 @@ def test_bytes_go_both_ways_and_the_trail_says_who_not_what(asgi, world, running
         heard = [await frame(node), await frame(node)]
         await node.say_bytes(pack(Kind.DATA, number, b"shown\r\n"))
         shown = (await live.talk.receive_output(10))["bytes"]
-        await node.say_bytes(pack(Kind.CLOSE, number, saying("ended", "The shell has ended.")))
+        await node.say_bytes(pack(Kind.CLOSE, number, pack_end("ended", "The shell has ended.")))
         told = await ended(live)
         await node.close()
         return asked, heard, shown, told
@@ -250,7 +249,7 @@ def test_a_node_without_an_answer_and_one_whose_channel_is_replaced(asgi, world,
 
 
 def test_it_is_closed_soon_after_the_right_to_it_has_ended(asgi, world, running, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(watching, "CHECK_S", 0.1)
+    monkeypatch.setattr(sessions, "CHECK_S", 0.1)
 
     def leave(world):
         membership_remove(user=world.users["teammate"], tenant=Tenant.objects.get(name="zebra-lab"), actor=None)
@@ -268,8 +267,8 @@ def test_it_is_closed_soon_after_the_right_to_it_has_ended(asgi, world, running,
 
 def test_nobody_uses_it(asgi, world, running, monkeypatch):  # noqa: F811
     """A terminal in which nothing moves, and a channel without a stream."""
-    monkeypatch.setattr(watching, "CHECK_S", 0.1)
-    monkeypatch.setattr(watching, "env", lambda _: 0)
+    monkeypatch.setattr(sessions, "CHECK_S", 0.1)
+    monkeypatch.setattr(sessions, "env", lambda _: 0)
     for name, value in (("CHECK_S", 0.1), ("UNUSED_S", 0.3)):
         monkeypatch.setattr(channels, name, value)
 

@@ -1,4 +1,4 @@
-"""What an operator changes goes through services: it is in the audit trail, and what is refused changes nothing."""
+"""An operator's changes go through services: they are in the audit trail, and a refused one changes nothing."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Software environments that operators name: told to all nodes, shown with who has them, changed through services."""
+"""Software environments that operators name: sent to all nodes, shown with the nodes that have them, changed through services."""
 
 import pytest
 from django.urls import reverse

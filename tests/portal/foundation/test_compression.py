@@ -1,4 +1,4 @@
-"""What is compressed, and what is left alone since it could give a secret away or goes out as a stream."""
+"""Compression, and the answers without it: those that could give a secret away and those that go out as a stream."""
 
 import gzip
 import json

@@ -12,7 +12,7 @@ DEEPEST = 300
 
 
 def called(*_):
-    """What a loop calls; its frame has the usual size."""
+    """The function that a loop calls; its frame has the usual size."""
     return [each for each in _]  # noqa: C416 - a call of its own in Python 3.11
 
 
@@ -31,7 +31,7 @@ def most_faults():
 
 
 def test_a_loop_at_the_end_of_a_piece_asks_for_memory_at_each_call():
-    """What there would be nothing to do about: tells when a Python no longer needs it."""
+    """The fault that this module prevents. The test fails when a Python no longer has it."""
     with ThreadPoolExecutor(1) as thread:  # the tests' own has room
         assert thread.submit(most_faults).result() >= CALLS
 

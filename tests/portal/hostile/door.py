@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 CASE_CPU_S = 8.0
-"""A case takes some hundredths; what it guards against took for ever. Generous, for the machine may be busy."""
+"""A case takes some hundredths; the fault that it guards against took for ever. Generous, for the machine may be busy."""
 
 
 def main(folder):
@@ -57,7 +57,7 @@ def prepare():
 
 
 def sender():
-    """Return what sends a case and answers (status, the beginning of the answer, its length)."""
+    """Return a function that sends a case and returns (status, the beginning of the answer, its length)."""
     from django.conf import settings
     from django.core.cache import cache
     from django.test import Client

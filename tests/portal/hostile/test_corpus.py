@@ -20,7 +20,7 @@ KINDS = ("descriptions", "traces", "numbers", "odd")
 
 
 def sent(folder, wanted):
-    """{name: what came of it}, whatever the process died of meanwhile."""
+    """{name: outcome}, even if the process died meanwhile."""
     found, left, folder = {}, list(wanted), str(folder)
     for _ in range(RESTARTS):
         text = "".join(case.line() + "\n" for case in left)
@@ -38,7 +38,7 @@ def sent(folder, wanted):
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory, template):
-    """{name: what came of it} of every case, sent to one portal as long as it lives."""
+    """{name: outcome} of every case, sent to one portal as long as it lives."""
     every = {case.name: case for kind in KINDS for case in wanted_of(kind).values()}
     assert len(every) == sum(len(wanted_of(kind)) for kind in KINDS), "two cases of one name"
     folder = tmp_path_factory.mktemp("door")

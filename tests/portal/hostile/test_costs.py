@@ -1,7 +1,7 @@
-"""What tenants send costs the portal no more memory than a few times its own length, however it was made.
+"""A tenant's input costs the portal no more memory than a few times its own length, however it was made.
 
-Each input is read in a process of its own, which the kernel measures (`VmHWM`) and would end after so many seconds of
-processor: what grows with the square of its input never ends within them.
+Each input is read in a process of its own, which the kernel measures (`VmHWM`) and would end after MOST_CPU_S: a time that grows
+with the square of its input is above it. One process loads all that reads, and each of these is its child.
 """
 
 import json
@@ -40,15 +40,23 @@ def told(what, data):
     return "read"
 for what in ("json", "template", "cluster", "berth-csv", "sacct"):
     told(what, b"{}")
-what, path = sys.argv[1:]
-data = open(path, "rb").read()
-open("/proc/self/clear_refs", "w").write("5")
 def mib(name):
     return next(int(line.split()[1]) / 1024 for line in open("/proc/self/status") if line.startswith(name))
-before = mib("VmRSS")
-resource.setrlimit(resource.RLIMIT_CPU, (int(os.environ["MOST_CPU_S"]),) * 2)
-resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))
-print(json.dumps([told(what, data), mib("VmHWM") - before, resource.getrusage(resource.RUSAGE_SELF).ru_utime]))
+def measured(what, path):
+    data = open(path, "rb").read()
+    open("/proc/self/clear_refs", "w").write("5")
+    before = mib("VmRSS")
+    resource.setrlimit(resource.RLIMIT_CPU, (int(os.environ["MOST_CPU_S"]),) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))
+    code = told(what, data)
+    return [code, mib("VmHWM") - before, resource.getrusage(resource.RUSAGE_SELF).ru_utime]
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        print(json.dumps(measured(*json.loads(line))), flush=True)
+        os._exit(0)
+    if status := os.waitpid(child, 0)[1]:
+        print(json.dumps([f"ended by {status}", None, None]), flush=True)
 """
 KINDS = "gpus: {a: 64, b: 64, c: 64, d: 64, e: 64, f: 64, g: 64, h: 64}"
 NAME, JOB = "name: x\njob:\n  command: echo\n", {"submitted_s": 0, "tenant": "t", "gpus": [1], "duration_s": 5}
@@ -115,19 +123,24 @@ INPUTS = {
 }
 
 
-@pytest.mark.parametrize("name", INPUTS)
-def test_an_input_costs_the_portal_little_memory(name, tmp_path):
-    what, make = INPUTS[name]
-    (tmp_path / "input").write_text(make())
-    done = subprocess.run(
-        [sys.executable, "-c", READS, what, str(tmp_path / "input")],
-        cwd=SOURCE,
-        env=os.environ | {"DJANGO_SETTINGS_MODULE": "tests.settings", "MOST_CPU_S": str(MOST_CPU_S)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"ended by {done.returncode}: {done.stderr[-500:]}"
-    code, mib, cpu_s = json.loads(done.stdout)
-    print(f"{name}: {code}, {mib:.0f} MiB, {cpu_s:.1f} s of processor in all")
-    assert mib <= MOST_MIB
+@pytest.fixture
+def reader():
+    environment = {"DJANGO_SETTINGS_MODULE": "tests.settings", "MOST_CPU_S": str(MOST_CPU_S)}
+    argv = [sys.executable, "-c", READS]
+    with subprocess.Popen(
+        argv, cwd=SOURCE, env=os.environ | environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        process.stdin.close()
+
+
+@pytest.mark.impure
+def test_an_input_costs_the_portal_little_memory(reader, tmp_path, subtests):
+    for name, (what, make) in INPUTS.items():
+        with subtests.test(name):
+            (tmp_path / "input").write_text(make())
+            print(json.dumps([what, str(tmp_path / "input")]), file=reader.stdin, flush=True)
+            code, mib, cpu_s = json.loads(reader.stdout.readline())
+            assert mib is not None, code
+            print(f"{name}: {code}, {mib:.0f} MiB, {cpu_s:.1f} s of processor in all")
+            assert mib <= MOST_MIB

@@ -143,11 +143,12 @@ YAML_1_2 = {
 }
 
 
-@pytest.mark.parametrize("text", YAML_1_2)
-def test_what_stands_without_quotes_is_what_yaml_1_2_says(text):
-    for written, read in ((text, YAML_1_2[text]), (f"'{text}'", text)):
-        found = yaml_strict(f"a: {written}")["a"]
-        assert (type(found), found) == (type(read), read)
+def test_what_stands_without_quotes_is_what_yaml_1_2_says(subtests):
+    for text, bare in YAML_1_2.items():
+        with subtests.test(text=text):
+            for written, read in ((text, bare), (f"'{text}'", text)):
+                found = yaml_strict(f"a: {written}")["a"]
+                assert (type(found), found) == (type(read), read)
 
 
 @pytest.mark.parametrize("text", "010 -07 +08 00 0_7 007".split())
@@ -177,28 +178,28 @@ def test_the_depth_that_is_taken_and_the_next():
     assert (caught.value.line, caught.value.column) == (1, MOST_DEPTH + 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "detail"),
-    [
-        ("a: 1\na: 2", "is given twice"),
-        ("a\n--- b", "second document"),
-        ("*x", "alias"),
-        ("&x [*x]", "alias"),
-        ("!t a", "tag"),
-        ("a: [!!set {}]", "tag"),
-        ("x" * 1001, "1001 characters"),
-        ("a: 12e4567", "too large"),
-        ("9" * 41, "number of 41"),
-        ("{[a]: b}", "field's name"),
-        ("<<: 3", "no mapping"),
-        ("%TAG !a! x\n" * 9, "begin with %"),
-        ("a: 'x", "is not YAML"),
-        ("\x07", "is not YAML"),
-    ],
-)
-def test_what_is_refused(text, detail):
-    with pytest.raises(YamlError, match=detail):
-        yaml_strict(text)
+REFUSED = [
+    ("a: 1\na: 2", "is given twice"),
+    ("a\n--- b", "second document"),
+    ("*x", "alias"),
+    ("&x [*x]", "alias"),
+    ("!t a", "tag"),
+    ("a: [!!set {}]", "tag"),
+    ("x" * 1001, "1001 characters"),
+    ("a: 12e4567", "too large"),
+    ("9" * 41, "number of 41"),
+    ("{[a]: b}", "field's name"),
+    ("<<: 3", "no mapping"),
+    ("%TAG !a! x\n" * 9, "begin with %"),
+    ("a: 'x", "is not YAML"),
+    ("\x07", "is not YAML"),
+]
+
+
+def test_what_is_refused(subtests):
+    for text, detail in REFUSED:
+        with subtests.test(text=text), pytest.raises(YamlError, match=detail):
+            yaml_strict(text)
 
 
 @settings(max_examples=200, deadline=None)

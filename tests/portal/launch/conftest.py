@@ -1,4 +1,4 @@
-"""What the launcher's tests share: a data directory that is ready to be used."""
+"""Fixtures of the launcher's tests: a data directory that is ready to be used."""
 
 import pytest
 

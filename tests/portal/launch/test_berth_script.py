@@ -33,7 +33,7 @@ def berth(tmp_path, monkeypatch):
 
 @pytest.fixture
 def installs(berth, monkeypatch):
-    """Instead of the network: what would have been installed, in order."""
+    """Instead of the network: the packages that would have been installed, in order."""
     done = []
 
     def make_venv():

@@ -1,4 +1,4 @@
-"""`./berth status | head`: who has read enough leaves, and nobody complains."""
+"""`./berth status | head`: a reader that has read enough leaves, and nobody complains."""
 
 import os
 import subprocess

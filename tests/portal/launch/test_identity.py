@@ -1,4 +1,4 @@
-"""Who a pid was, who holds the lock, and what a killed supervisor left."""
+"""The process behind a pid, the holder of the lock, and the remains of a killed supervisor."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What hangs is killed, with real processes and pipes; the clock alone is ours."""
+"""A process that hangs is killed, with real processes and pipes; only the clock is ours."""
 
 import os
 import signal

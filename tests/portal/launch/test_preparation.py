@@ -1,4 +1,4 @@
-"""What makes the preparation due, and that a failing step ends `up` with its own last words."""
+"""The changes that make the preparation due, and that a failing step ends `up` with its own last words."""
 
 import json
 import sys

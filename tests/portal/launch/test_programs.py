@@ -1,4 +1,4 @@
-"""What the programs that `./berth up` starts are given."""
+"""Arguments and environment of the programs that `./berth up` starts."""
 
 from portal.launch.programs import agent_environment
 from workers.agent.settings import SETTINGS, arguments_parser, settings_read, variable_of

@@ -1,4 +1,4 @@
-"""What a caller says of its own address counts only where a named proxy says it: the real server, with the portal's own flags."""
+"""A caller's word about its own address counts only where a named proxy says it: the real server, with the portal's own flags."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""A database that is read-only for a while, with real processes, files and mounts: whoever could not write any more can."""
+"""A database that is read-only for a while, with real processes, files and mounts: later all can write again."""
 
 import contextlib
 import os
@@ -87,7 +87,7 @@ class Service:
         threading.Thread(target=lambda: self.said.extend(self.process.stdout), daemon=True).start()
 
     def says(self, words, times=1):
-        """Wait until it has said this so many times from now on."""
+        """Wait until it has said this a number of times from now on."""
         before, deadline = len(self.said), time.monotonic() + LIMIT_S
         while sum(words in line for line in self.said[before:]) < times:
             assert time.monotonic() < deadline, self.said[-20:]

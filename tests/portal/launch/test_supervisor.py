@@ -1,4 +1,4 @@
-"""The supervisor with real child processes: what dies comes back, what is stopped stays stopped."""
+"""The supervisor with real child processes: one that dies comes back, one that is stopped stays stopped."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What `./berth up`, `down` and `status` say: their help, and the figures of a Berth that runs."""
+"""The words of `./berth up`, `down` and `status`: their help, and the figures of a Berth that runs."""
 
 import pytest
 

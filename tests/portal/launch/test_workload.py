@@ -2,8 +2,6 @@
 
 from collections import Counter
 
-import pytest
-
 from portal.launch.demo.nodes import DEMO_NODES
 from portal.launch.demo.workload import TENANTS, TRAININGS, workload
 from portal.work.jobs.description import description_parse
@@ -11,12 +9,13 @@ from portal.work.jobs.description import description_parse
 JOBS = list(workload())
 
 
-@pytest.mark.parametrize(("tenant", "user", "description"), JOBS)
-def test_each_is_valid(tenant, user, description):
-    assert user in TENANTS[tenant][1]
-    parsed = description_parse(description)
-    program = parsed.command.split()[1]
-    assert program in parsed.files
+def test_each_is_valid(subtests):
+    for tenant, user, description in JOBS:
+        with subtests.test(description=description):
+            assert user in TENANTS[tenant][1]
+            parsed = description_parse(description)
+            program = parsed.command.split()[1]
+            assert program in parsed.files
 
 
 def test_there_are_enough_of_every_kind():

@@ -1,4 +1,4 @@
-"""What a broken or hostile agent may send: refused by the field's name, never stored, never a 5xx."""
+"""Messages of a broken or hostile agent: refused by the field's name, never stored, never a 5xx."""
 
 import json
 import time
@@ -82,17 +82,17 @@ BAD_TELEMETRY = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_TELEMETRY)
-def test_telemetry_that_cannot_be_is_refused_and_not_stored(send, case):
-    change, field = BAD_TELEMETRY[case]
-    live = Node.objects.get().live
-    status, answer = send("telemetry", telemetry(**change))
-    assert status == (409 if case == "another boot" else 400), answer
-    assert answer["error"]["detail"]
-    if field:
-        assert answer["error"]["field"] == field
-    assert not TelemetryFrame.objects.exists()
-    assert Node.objects.get().live == live
+def test_telemetry_that_cannot_be_is_refused_and_not_stored(send, subtests):
+    for case, (change, field) in BAD_TELEMETRY.items():
+        with subtests.test(case=case):
+            live = Node.objects.get().live
+            status, answer = send("telemetry", telemetry(**change))
+            assert status == (409 if case == "another boot" else 400), answer
+            assert answer["error"]["detail"]
+            if field:
+                assert answer["error"]["field"] == field
+            assert not TelemetryFrame.objects.exists()
+            assert Node.objects.get().live == live
 
 
 def test_of_anothers_attempt_nothing_is_kept(send):
@@ -124,16 +124,16 @@ BAD_HELLO = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_HELLO)
-def test_an_inventory_that_cannot_be_changes_nothing(send, case):
-    change, wanted, field = BAD_HELLO[case]
+def test_an_inventory_that_cannot_be_changes_nothing(send, subtests):
     given.node_make("n2")
-    before = list(Node.objects.order_by("pk").values()), list(Gpu.objects.order_by("pk").values())
-    status, answer = send("hello", given.inventory(send.cluster.node) | change)
-    assert status == wanted, answer
-    if field:
-        assert answer["error"]["field"] == field
-    assert (list(Node.objects.order_by("pk").values()), list(Gpu.objects.order_by("pk").values())) == before
+    for case, (change, wanted, field) in BAD_HELLO.items():
+        with subtests.test(case=case):
+            before = list(Node.objects.order_by("pk").values()), list(Gpu.objects.order_by("pk").values())
+            status, answer = send("hello", given.inventory(send.cluster.node) | change)
+            assert status == wanted, answer
+            if field:
+                assert answer["error"]["field"] == field
+            assert (list(Node.objects.order_by("pk").values()), list(Gpu.objects.order_by("pk").values())) == before
 
 
 def test_a_good_hello_is_taken(send):

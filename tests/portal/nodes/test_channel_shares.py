@@ -1,11 +1,11 @@
-"""The streams of one node among tenants: whoever asks for most never takes what the next one needs."""
+"""The streams of one node among tenants: the one that asks for most never takes the next one's share."""
 
 import asyncio
 
 import pytest
 
 from portal.nodes import channel as channels
-from workers.protocol.frames import ClosedError, Kind, pack, saying
+from workers.protocol.frames import ClosedError, Kind, pack, pack_end
 
 
 async def answered(channel, tenant_id):
@@ -49,7 +49,7 @@ def test_what_ended_at_either_end_counts_no_longer(monkeypatch):
         first, second = await answered(channel, 1), await answered(channel, 1)
         with pytest.raises(ClosedError, match=r"Your tenant has 2 .* only 2 more are free"):
             await answered(channel, 1)
-        channel.take(pack(Kind.CLOSE, first.number, saying("ended", "")))
+        channel.take(pack(Kind.CLOSE, first.number, pack_end("ended", "")))
         third = await answered(channel, 1)
         await channel.close(second, "left", "")
         await answered(channel, 1)

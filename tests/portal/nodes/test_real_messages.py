@@ -1,4 +1,4 @@
-"""What tests say in the portal's name is what the portal says, field by field; and what agents say is taken at its door."""
+"""Tests speak in the portal's name as the portal does, field by field; and the portal takes an agent's messages."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from portal.people.tenants.services import secret_digest
 from tests.messages import different, unlike
 from tests.portal import given
 from tests.real_messages import ARTEFACTS, HELLO, INVENTORY, LOGS, REPORTS, SPEC, SYNC, TELEMETRY
-from workers.protocol import inventory, wire, wire_artefacts, wire_logs
+from workers.protocol import inventory, wire
 
 pytestmark = pytest.mark.django_db
 TOKEN = "berthnode_test"
@@ -58,8 +58,8 @@ def test_what_an_agent_says_is_of_its_shape_and_taken(cluster, door):
         ("hello", INVENTORY | {"name": cluster.node.name}, inventory.Inventory, wire.Hello),
         ("report", REPORTS | reports, wire.ReportBody, wire.ReportAnswer),
         ("telemetry", TELEMETRY | {"start": time.time()}, wire.Telemetry, None),
-        ("logs/together", {"pieces": [LOGS["pieces"][0] | part]}, wire_logs.LogsBody, wire_logs.LogsAnswer),
-        ("artefacts", ARTEFACTS | part, wire_artefacts.ArtefactsRequest, wire_artefacts.ArtefactsAnswer),
+        ("logs/together", {"pieces": [LOGS["pieces"][0] | part]}, wire.LogsBody, wire.LogsAnswer),
+        ("artefacts", ARTEFACTS | part, wire.ArtefactsRequest, wire.ArtefactsAnswer),
     ):
         assert unlike(body, shape, path) == []
         assert unlike(door(path, body), answered, path) == []

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.asking.forecast import Reach, forecast
 from scheduler.asking.starts.ranges import LONGEST_S, Accuracy, StartRange, accuracy
-from scheduler.estimator.tables import cell_key
+from scheduler.estimator.measured import cell_key
 from scheduler.model import ClusterState, GpuPart, Reason, Running, Tenant
 from scheduler.model.speeds import Cell, Knowledge
 from scheduler.parameters import Parameters

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.asking.gathering import gathering
+from scheduler.asking.tries import gathering
 from tests.scheduler.asking.builders import live, state_of
 from tests.scheduler.builders import NOW_S, job, node
 

@@ -5,8 +5,8 @@ import pytest
 from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import Estimator, estimator_for
 from scheduler.estimator.layers import ASSUMED_RHO, GUESSES, AssumedLayer, Estimate
-from scheduler.estimator.tables import cell_key
-from scheduler.estimator.type_speeds import TypeSpeeds
+from scheduler.estimator.measured import cell_key
+from scheduler.estimator.scaling import TypeSpeeds
 from scheduler.model.speeds import Cell, Knowledge
 from tests.scheduler.builders import job, node
 

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.estimator.estimator import estimator_for
-from scheduler.estimator.measured import SCALING_EXPONENT, Measured
-from scheduler.estimator.scaling import Usual, learn
-from scheduler.estimator.tables import cell_key
+from scheduler.estimator.measured import SCALING_EXPONENT, Measured, cell_key
+from scheduler.estimator.scaling import Usual, learn_usual
 from scheduler.model.speeds import Cell, Knowledge
 from tests.scheduler.builders import job, node
 
@@ -42,28 +41,30 @@ HALVES = {1: 8.0, 4: 4.0}
 
 
 def test_without_a_measurement_it_is_a_tenth():
-    assert learn({}) == Usual(SCALING_EXPONENT, {})
-    assert learn(known(t1_x={"a": {4: 1.0}})) == Usual(SCALING_EXPONENT, {})
+    assert learn_usual({}) == Usual(SCALING_EXPONENT, {})
+    assert learn_usual(known(t1_x={"a": {4: 1.0}})) == Usual(SCALING_EXPONENT, {})
 
 
 def test_a_tenants_is_the_mean_of_its_models_and_the_assumption():
-    found = learn(known(t1_x={"a": HALVES, "b": {1: 8.0, 4: 8.0}}, t1_y={"a": {2: 4.0, 4: 2.0}}, t1_z={"a": {1: 1.0}}))
+    found = learn_usual(
+        known(t1_x={"a": HALVES, "b": {1: 8.0, 4: 8.0}}, t1_y={"a": {2: 4.0, 4: 2.0}}, t1_z={"a": {1: 1.0}})
+    )
     assert found.of(1) == pytest.approx((-0.1 - 0.25 - 1.0) / 3)
 
 
 def test_one_tenants_word_moves_nobody_else():
-    found = learn(known(t1_x={"a": {1: 1.0, 2: 0.5}}))
+    found = learn_usual(known(t1_x={"a": {1: 1.0, 2: 0.5}}))
     assert found.of(2) == SCALING_EXPONENT
     assert found.of(None) == SCALING_EXPONENT
 
 
 def test_two_tenants_who_agree_are_believed_and_not_the_one_who_exaggerates():
-    found = learn(known(t1_x={"a": {1: 1.0, 2: 0.5}}, t2_x={"a": HALVES}))
+    found = learn_usual(known(t1_x={"a": {1: 1.0, 2: 0.5}}, t2_x={"a": HALVES}))
     assert found.of(3) == pytest.approx(-0.3)
 
 
 def test_jobs_without_a_label_say_nothing_of_others():
-    assert learn({"job:7": {"a": Measured(HALVES)}}) == Usual()
+    assert learn_usual({"job:7": {"a": Measured(HALVES)}}) == Usual()
 
 
 def test_one_size_goes_by_the_same_model_on_other_types():

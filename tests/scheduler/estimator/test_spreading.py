@@ -5,8 +5,8 @@ import pytest
 
 from scheduler.estimator.estimator import estimator_for
 from scheduler.estimator.layers import ASSUMED_RHO
+from scheduler.estimator.measured import cell_key, record
 from scheduler.estimator.mixture import absorb
-from scheduler.estimator.tables import cell_key, record
 from scheduler.model import ClusterState
 from scheduler.model.speeds import Cell, CellKey, Knowledge, Link, Loading, Profile
 from scheduler.parameters import Parameters

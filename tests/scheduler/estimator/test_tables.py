@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from scheduler.estimator.estimator import estimator_for
+from scheduler.estimator.measured import record, signature, signature_of
 from scheduler.estimator.mixture import absorb
-from scheduler.estimator.tables import record, signature, signature_of
 from scheduler.model import ClusterState
 from scheduler.model.speeds import Cell, CellKey, Knowledge, Link, Loading, Profile
 from scheduler.parameters import Parameters

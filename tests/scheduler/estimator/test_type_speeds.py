@@ -3,9 +3,8 @@
 import pytest
 
 from scheduler.estimator.estimator import estimator_for
-from scheduler.estimator.measured import Measured
-from scheduler.estimator.tables import cell_key
-from scheduler.estimator.type_speeds import learn
+from scheduler.estimator.measured import Measured, cell_key
+from scheduler.estimator.scaling import learn_type_speeds
 from scheduler.model.speeds import Cell, Knowledge
 from tests.scheduler.builders import job, node
 
@@ -21,33 +20,35 @@ def known(**signatures):
 
 
 def test_equal_sizes_are_compared_and_the_operators_figure_scales_what_was_found():
-    speeds = learn(known(t1_x={"a": {1: 10.0, 4: 8.0}, "b": {4: 24.0, 8: 1.0}}), {"a": 2.0, "b": 2.0, "c": 5.0})
+    speeds = learn_type_speeds(
+        known(t1_x={"a": {1: 10.0, 4: 8.0}, "b": {4: 24.0, 8: 1.0}}), {"a": 2.0, "b": 2.0, "c": 5.0}
+    )
     assert speeds.of(1) == {"a": 2.0, "b": pytest.approx(6.0), "c": 5.0}
     assert speeds.of(2) == {"a": 2.0, "b": 2.0, "c": 5.0}, "one tenant's word moves nobody else"
 
 
 def test_sizes_that_differ_are_compared_as_well_each_by_its_own_scaling():
     """On a 4 GPUs at 8 and 1 at 10, so 2 at 8.94; on b only 2, at twice that."""
-    speeds = learn(known(t1_x={"a": {1: 10.0, 4: 8.0}, "b": {2: 2 * 80**0.5}}), {})
+    speeds = learn_type_speeds(known(t1_x={"a": {1: 10.0, 4: 8.0}, "b": {2: 2 * 80**0.5}}), {})
     assert speeds.of(1)["b"] == pytest.approx(2.0)
 
 
 def test_a_tenant_goes_by_others_on_types_that_it_never_compared():
     agreed = {"a": {1: 1.0}, "c": {1: 5.0}}
-    speeds = learn(known(t1_x={"a": {1: 1.0}, "b": {1: 2.0}}, t2_y=agreed, t3_z=agreed), {})
+    speeds = learn_type_speeds(known(t1_x={"a": {1: 1.0}, "b": {1: 2.0}}, t2_y=agreed, t3_z=agreed), {})
     assert speeds.of(1) == {"b": pytest.approx(2.0), "c": pytest.approx(5.0)}
 
 
 def test_two_tenants_who_agree_are_believed():
-    speeds = learn(known(t1_x={"a": {1: 1.0}, "b": {1: 4.0}}, t2_y={"a": {1: 1.0}, "b": {1: 3.0}}), {})
+    speeds = learn_type_speeds(known(t1_x={"a": {1: 1.0}, "b": {1: 4.0}}, t2_y={"a": {1: 1.0}, "b": {1: 3.0}}), {})
     assert speeds.of(3)["b"] == pytest.approx(3.0)
-    lie = learn(known(t1_x={"a": {1: 1.0}, "b": {1: 1e9}}, t2_y={"a": {1: 1.0}, "b": {1: 3.0}}), {})
+    lie = learn_type_speeds(known(t1_x={"a": {1: 1.0}, "b": {1: 1e9}}, t2_y={"a": {1: 1.0}, "b": {1: 3.0}}), {})
     assert lie.of(3)["b"] == pytest.approx(3.0)
 
 
 def test_jobs_without_a_label_say_nothing_of_types():
     own = {"job:7": {"a": Measured({1: 1.0}), "b": Measured({1: 4.0})}}
-    assert learn(own, {"a": 1.5}).of(1) == {"a": 1.5}
+    assert learn_type_speeds(own, {"a": 1.5}).of(1) == {"a": 1.5}
 
 
 def test_a_model_that_ran_on_one_type_is_assumed_on_another_as_its_tenants_others_were():

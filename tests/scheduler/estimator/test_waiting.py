@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.estimator.iteration import Iteration, exposed, iteration_s
-from scheduler.estimator.waiting import excess_s, spread_s, unseen_s
+from scheduler.estimator.iteration import Iteration, excess_s, exposed, iteration_s, spread_s, unseen_s
 from scheduler.model.speeds import Link, Loading, Part, Profile
 from scheduler.pattern import Pattern
 

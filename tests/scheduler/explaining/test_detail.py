@@ -12,7 +12,7 @@ from scheduler.model import Promise, Ranked, Reason, Running, Share, Tenant
 from scheduler.model.speeds import Knowledge
 from scheduler.placement.configurations import generate
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.outcome import Outcome, Trail
+from scheduler.placement.outcome import DraftPlan, Outcome
 from tests.scheduler.builders import decisions_of, job, make_plan, node, running
 from tests.scheduler.planning.test_plan import clusters, queues
 
@@ -112,7 +112,7 @@ def test_a_node_kept_for_another_job_binds():
 def test_a_candidate_that_would_fit_after_all_was_left_by_the_search():
     ledger = Ledger([node(1, 4)], (), ())
     (found,) = generate(job(1, 2), ledger, estimator_for(Knowledge(), {}, ledger.nodes))
-    outcome = Outcome(trail=Trail(candidates={1: (found,)}))
+    outcome = Outcome(DraftPlan(candidates={1: (found,)}))
     details = Details(ledger, ledger, outcome, [Ranked(job(1, 2), 1, 1.0, 1.0, 60.0, "")], None)
     assert details(1)["best_rejected"]["binding"]["resource"] == "solver"
 

@@ -624,12 +624,13 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_reason(case):
-    made, number, words = case()
-    decision, text = one(made, number)
-    assert decision.reason is CASES[case]
-    assert text == words
+def test_reason(subtests):
+    for case, reason in CASES.items():
+        with subtests.test(case=case.__name__):
+            made, number, words = case()
+            decision, text = one(made, number)
+            assert decision.reason is reason
+            assert text == words
 
 
 def test_what_keeps_a_job_out_names_the_first_to_make_room_for_it():
@@ -649,11 +650,12 @@ def test_every_reason_is_produced_by_a_case():
     assert set(CASES.values()) == set(Reason)
 
 
-@pytest.mark.parametrize("reason", Reason)
-def test_every_reason_has_a_sentence_that_survives_storage(reason):
-    produced = next((case for case, its in CASES.items() if its is reason), None)
-    figures = {} if produced is None else one_figures(produced)
-    assert sentence(str(reason), json.loads(json.dumps(figures))).endswith(".")
+def test_every_reason_has_a_sentence_that_survives_storage(subtests):
+    for reason in Reason:
+        with subtests.test(reason=reason):
+            produced = next((case for case, its in CASES.items() if its is reason), None)
+            figures = {} if produced is None else one_figures(produced)
+            assert sentence(str(reason), json.loads(json.dumps(figures))).endswith(".")
 
 
 def one_figures(case):

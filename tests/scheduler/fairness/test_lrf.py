@@ -40,31 +40,32 @@ def test_equation_9_with_a_throughput_that_is_none(value):
         age_from_samples(job(5, 1, total_samples=10.0), {"a": value}, {"a": 4})
 
 
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [
-        ({"age_s": 123.0, "total_samples": 9000.0}, (123, "fixed at first start")),
-        ({"age_s": 123.0, "age_guessed": True, "total_samples": 9000.0}, (9000 / 10, "samples")),
-        (
-            {"age_s": 123.0, "age_guessed": True, "total_samples": 9000.0, "gpu_types": {"new"}},
-            (123, "fixed at first start"),
-        ),
-        ({"total_samples": 9000.0, "expected_duration_s": 60.0}, (9000 / 10, "samples")),
-        ({"expected_duration_s": 100.0}, (150, "declared")),
-        ({"expected_duration_s": 100.0, "owner": 77}, (200, "declared")),
-        ({"expected_duration_s": 1000.0, "tenant": 2}, (200, "declared")),  # ratio clipped to 0.2
-        ({"expected_duration_s": 100.0, "tenant": 3}, (500, "declared")),  # and to 5: under-declaring does not pay
-        ({"expected_duration_s": 100.0, "tenant": 4}, (100, "declared")),  # no past: taken at its word
-        ({"category": "cv"}, (500, "tenant's jobs of the category")),
-        ({"category": "cv", "tenant": 2}, (700, "jobs of the category")),
-        ({"category": "speech"}, (1100, "jobs of the cluster")),
-        ({}, (1100, "jobs of the cluster")),
-    ],
-)
-def test_age_takes_the_first_rule_that_knows(more, expected):
-    asked = job(1, 1, **{"age_s": None, **more})
-    age = age_of(asked, PAST, tick_s=30, samples_per_s={"a": 10.0}, gpus_by_type={"a": 8})
-    assert (age.age_s, age.source) == (pytest.approx(expected[0]), expected[1])
+AGES = [
+    ({"age_s": 123.0, "total_samples": 9000.0}, (123, "fixed at first start")),
+    ({"age_s": 123.0, "age_guessed": True, "total_samples": 9000.0}, (9000 / 10, "samples")),
+    (
+        {"age_s": 123.0, "age_guessed": True, "total_samples": 9000.0, "gpu_types": {"new"}},
+        (123, "fixed at first start"),
+    ),
+    ({"total_samples": 9000.0, "expected_duration_s": 60.0}, (9000 / 10, "samples")),
+    ({"expected_duration_s": 100.0}, (150, "declared")),
+    ({"expected_duration_s": 100.0, "owner": 77}, (200, "declared")),
+    ({"expected_duration_s": 1000.0, "tenant": 2}, (200, "declared")),  # ratio clipped to 0.2
+    ({"expected_duration_s": 100.0, "tenant": 3}, (500, "declared")),  # and to 5: under-declaring does not pay
+    ({"expected_duration_s": 100.0, "tenant": 4}, (100, "declared")),  # no past: taken at its word
+    ({"category": "cv"}, (500, "tenant's jobs of the category")),
+    ({"category": "cv", "tenant": 2}, (700, "jobs of the category")),
+    ({"category": "speech"}, (1100, "jobs of the cluster")),
+    ({}, (1100, "jobs of the cluster")),
+]
+
+
+def test_age_takes_the_first_rule_that_knows(subtests):
+    for more, expected in AGES:
+        with subtests.test(more=more):
+            asked = job(1, 1, **{"age_s": None, **more})
+            age = age_of(asked, PAST, tick_s=30, samples_per_s={"a": 10.0}, gpus_by_type={"a": 8})
+            assert (age.age_s, age.source) == (pytest.approx(expected[0]), expected[1])
 
 
 def test_age_with_no_past_is_an_hour_and_never_below_a_tick():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scheduler.fairness import reservation
 from scheduler.fairness.reservation import soonest
 from scheduler.model import Piece, Running
-from scheduler.placement.feasibility import Offer
+from scheduler.placement.free_capacity import Offer
 from tests.scheduler.builders import NOW_S, job, node
 
 SIZES = st.sampled_from([1, 2, 4, 8])

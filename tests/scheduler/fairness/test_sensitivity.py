@@ -5,8 +5,8 @@ import math
 import pytest
 
 from scheduler.estimator.estimator import Estimator
-from scheduler.estimator.tables import signature_of
-from scheduler.fairness.sensitivity import joining
+from scheduler.estimator.measured import signature_of
+from scheduler.fairness.window import joining
 from scheduler.model import Ranked
 from scheduler.model.speeds import Cell, CellKey, Knowledge
 from tests.scheduler.builders import job, make_plan, node, where, why

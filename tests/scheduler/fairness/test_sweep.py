@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import Piece, Running, Tenant
-from scheduler.placement.tightest import IdleNodes
+from scheduler.placement.idle_nodes import IdleNodes
 from tests.scheduler.builders import NOW_S, job, make_plan, node, where, why
 
 TYPES = ("a100", "rtx")
@@ -111,13 +111,13 @@ def test_who_stands_outside_the_window_takes_what_nobody_inside_could():
 def test_jobs_that_differ_in_memory_alone_are_asked_about_as_often_as_it_takes_to_tell_them(monkeypatch):
     """100 000 amounts of memory cost a starved core the sweep: every shape asked every node."""
     asked = []
-    tightest = IdleNodes.tightest
+    best_fit = IdleNodes.best_fit
 
     def counted(nodes, each, access, *, spreads):
         asked.append(each.id)
-        return tightest(nodes, each, access, spreads=spreads)
+        return best_fit(nodes, each, access, spreads=spreads)
 
-    monkeypatch.setattr(IdleNodes, "tightest", counted)
+    monkeypatch.setattr(IdleNodes, "best_fit", counted)
     jobs = [job(k, 1, memory_mib=90_000 - k * 100, wait_s=60 + k) for k in range(1, 200)]
     made = make_plan([node(1, 8, memory_mib=80_000), node(2, 8, memory_mib=80_000, gpu_type="b")], jobs, policy="berth")
     assert made.metrics.idle_beside_fitting == 0

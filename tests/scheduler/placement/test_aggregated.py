@@ -17,19 +17,18 @@ from scheduler.model import Configuration, Ranked, Reservation, Share, Tenant
 from scheduler.placement import located
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import patterns
-from scheduler.placement.aggregated.answer import Limits
+from scheduler.placement.aggregated.candidates import candidates_by_class
 from scheduler.placement.aggregated.classes import Classes
 from scheduler.placement.aggregated.formulation import solve_aggregated
 from scheduler.placement.aggregated.making import Maker
-from scheduler.placement.aggregated.options import options_of
 from scheduler.placement.aggregated.patterns import Supply
+from scheduler.placement.aggregated.plans import Limits
 from scheduler.placement.aggregated.pricing import Problem, price
 from scheduler.placement.configurations import generate_on
-from scheduler.placement.core_choices import core_choices_of, per_gpu, share_of_speed, spread_rates
-from scheduler.placement.feasibility import idle_offers
-from scheduler.placement.gain import Gain
+from scheduler.placement.core_counts import per_gpu, share_of_speed, spread_rates
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.matrix_solver import solve_matrix
+from scheduler.placement.matrix import solve_matrix
+from scheduler.placement.objective import Gain
 from scheduler.placement.running import Factors, Participant, least_of_all, revalued
 from scheduler.placement.solver import solve_arrays
 from tests.scheduler.builders import job, node, ticking
@@ -189,7 +188,9 @@ def ways_to_run(asked, size, left):
                     for k, gpus in zip(chosen, parts, strict=True)
                 )
                 needs = [(left[share.node][1:], (share.gpus, share.cores, share.memory_mib)) for share in shares]
-                if all(room >= need for rooms, wants in needs for room, need in zip(rooms, wants, strict=True)):
+                if all(
+                    free >= need for capacities, wants in needs for free, need in zip(capacities, wants, strict=True)
+                ):
                     found.append(shares)
     return found
 
@@ -226,14 +227,14 @@ def check(answer, ledger, weights, rules=NO_RULES, running=MappingProxyType({}))
         assert sum(share.memory_mib for share in made.shares) >= asked.memory_mib
         assert len({share.node for share in made.shares}) == len(made.shares)
         for share in made.shares:
-            host = left.rooms[share.node].node
+            host = left.free[share.node].node
             assert not asked.gpu_types or host.gpu_type in asked.gpu_types
             assert asked.checkpoint_domain in {None, host.domain}
             assert not asked.software or asked.software in host.offers
             stays = asked.id in running and running[asked.id].keeps(made)
             assert stays or rules.access(placed.ranked).admits(rules.zone(share.node))
         left.take(made, asked.tenant)
-    worth = 0.0
+    total = 0.0
     for placed in answer.placed:
         own = weights[placed.ranked.job.id]
         value = own * placed.gain * rules.factor(placed.ranked.job, placed.configuration)
@@ -241,8 +242,8 @@ def check(answer, ledger, weights, rules=NO_RULES, running=MappingProxyType({}))
             present = placed.gain * rules.gain.of(live.present.throughput / placed.configuration.throughput)
             value = value * live.factor_of(placed.configuration)
             value += own * present * live.unselected_cost
-        worth += value
-    assert answer.objective == pytest.approx(worth)
+        total += value
+    assert answer.objective == pytest.approx(total)
     assert answer.bound is None or answer.bound >= answer.objective - 1e-6
 
 
@@ -251,20 +252,20 @@ def located_optimum(nodes, jobs, estimator, tenants=(), access_rules=None, runni
     queue, weights = stage_of(jobs)
     ledger = Ledger(nodes, tenants, ())
     rules = access_rules(ledger, jobs) if access_rules else NO_RULES
-    core_choices = core_choices_of(ledger)
+    core_counts = ledger.core_counts()
     found = {
         each.job.id: generate_on(
             each.job,
-            rules.offers(each) if access_rules else idle_offers(ledger),
+            rules.offers(each) if access_rules else ledger.idle_offers(),
             ledger,
             estimator,
-            core_choices=core_choices[each.job.id in ledger.limited],
+            core_counts=core_counts[each.job.id in ledger.limited],
         )
         for each in queue
     }
     participants = taking_part(running, queue)
     found |= {number: each.offered(found[number]) for number, each in participants.items()}
-    least = options_of(queue, weights, Classes(ledger, queue, rules), ledger, estimator).least
+    least = candidates_by_class(queue, weights, Classes(ledger, queue, rules), ledger, estimator).least
     least |= least_of_all(least, participants, found)
     columns = located.candidates_of(queue, found, weights, least=least, rules=rules)
     columns = revalued(columns, participants, weights)
@@ -350,7 +351,7 @@ def test_priced_patterns_are_within_the_proven_gap_of_listed_ones(given_):
 
 
 def test_the_search_widens_although_many_columns_cost_nothing():
-    """Job 1 is free to take the slower node: an option at no reduced cost, but one of many."""
+    """Job 1 is free to take the slower node: a candidate at no reduced cost, but one of many."""
     nodes = [node(1, 4, gpu_type="a", idle=1, idle_cores=3, speed=0.8), node(2, 4, gpu_type="a", idle_cores=6)]
     jobs = [job(1, 1, 2, 3, tenant=2, wait_s=120), job(2, 1, 3, tenant=2, cores=2, wait_s=120)]
     answer = aggregated(nodes, jobs, Estimator((Known({1: 1.0, 2: 1.0}, {1: 1.1, 2: 1.1}),)))
@@ -362,20 +363,20 @@ def problem_of(nodes, jobs, estimator, late=lambda: False):
     queue, weights = stage_of(jobs)
     ledger = Ledger(nodes, (), ())
     classes = Classes(ledger, queue)
-    options = options_of(queue, weights, classes, ledger, estimator)
-    supply = Supply(classes, options, late)
-    members = np.array([len(group.members) for group in options.groups], dtype=float)
-    return Problem(options, supply, [], members, supply.counts, supply.listed, supply.complete)
+    candidates = candidates_by_class(queue, weights, classes, ledger, estimator)
+    supply = Supply(classes, candidates, late)
+    members = np.array([len(group.members) for group in candidates.groups], dtype=float)
+    return Problem(candidates, supply, [], members, supply.counts, supply.listed, supply.complete)
 
 
 @settings(max_examples=8, deadline=None)
 @given(clusters(quotas=False, exclusive=False))
 def test_pulp_and_arrays_state_the_same_program(given_):
     problem = problem_of(*given_[:3])
-    if not problem.options.groups:
+    if not problem.candidates.groups:
         return
-    options = problem.option_columns(np.arange(len(problem.options.group)))
-    matrix = options.beside(problem.supply_columns(problem.listed, range(len(problem.moves))), problem.row_upper)
+    candidates = problem.candidate_columns(np.arange(len(problem.candidates.group)))
+    matrix = candidates.beside(problem.supply_columns(problem.listed, range(len(problem.moves))), problem.row_upper)
     found = [path(matrix, gap=0.0, time_limit_s=60, seed=1) for path in (solve_matrix, solve_matrix_pulp)]
     assert matrix.cost @ found[0][0] == pytest.approx(matrix.cost @ found[1][0])
     assert found[0][1] == pytest.approx(found[1][1], abs=1e-6)
@@ -386,7 +387,7 @@ def test_pulp_and_arrays_state_the_same_program(given_):
 def test_patterns_that_there_was_no_time_to_list_are_priced_to_the_same_bound(given_):
     """Section 6: never late. Listing thousands of patterns takes longer than the least limit."""
     listed, priced = problem_of(*given_[:3]), problem_of(*given_[:3], late=lambda: True)
-    if not listed.options.groups:
+    if not listed.candidates.groups:
         return
     assert priced.listed == []
     assert not priced.complete
@@ -398,18 +399,20 @@ def test_patterns_that_there_was_no_time_to_list_are_priced_to_the_same_bound(gi
 @given(clusters(quotas=False, exclusive=False))
 def test_the_bound_is_the_relaxations_optimum_once_prices_converge(given_):
     problem = problem_of(*given_[:3])
-    if not problem.options.groups:
+    if not problem.candidates.groups:
         return
     priced = price(problem, remaining_s=lambda: 10.0, tolerance=0.0, seed=1)
     assert priced.converged
-    assert priced.bound == pytest.approx(problem.options.value[priced.options] @ priced.values[: len(priced.options)])
+    assert priced.bound == pytest.approx(
+        problem.candidates.value[priced.candidates] @ priced.values[: len(priced.candidates)]
+    )
 
 
 def test_equal_jobs_are_one_variable_and_go_in_queue_order():
     same = Estimator((Known(dict.fromkeys(range(1, 31), 1.0), dict.fromkeys(range(1, 31), 9.0)),))
     jobs = [job(number, 1, 2) for number in range(1, 31)]
     answer = aggregated([node(k, 4, gpu_type="a") for k in range(1, 6)], jobs, same)
-    assert len(answer.options.groups) == 1
+    assert len(answer.candidates.groups) == 1
     assert [placed.ranked.job.id for placed in answer.placed] == list(range(1, len(answer.placed) + 1))
     assert sum(placed.configuration.gpus for placed in answer.placed) == 20
 
@@ -446,15 +449,15 @@ def test_the_last_plan_is_where_the_search_starts():
     )
     ledger = Ledger([host], (), ())
     classes = Classes(ledger, queue, participants=running)
-    options = options_of(queue, weights, classes, ledger, known, participants=running)
-    maker = Maker(classes, ledger, known, options, weights, NO_RULES, running)
+    candidates = candidates_by_class(queue, weights, classes, ledger, known, participants=running)
+    maker = Maker(classes, ledger, known, candidates, weights, NO_RULES, running)
     standing = maker.standing(maker.problem())
-    rows = sorted(own.options[0].row for own in options.groups if own.job.id in running)
+    rows = sorted(own.candidates[0].row for own in candidates.groups if own.job.id in running)
     assert [list(pattern.pieces) for pattern in standing.patterns] == [[(row, 1) for row in rows]]
-    kept = [own.values[0] for own in options.groups if own.job.id in running]
+    kept = [own.values[0] for own in candidates.groups if own.job.id in running]
     assert standing.objective == pytest.approx(sum(kept))
     capped = Ledger([host], [Tenant(1, gpu_quota=3)], ())
-    over = Maker(classes, capped, known, options, weights, NO_RULES, running)
+    over = Maker(classes, capped, known, candidates, weights, NO_RULES, running)
     assert over.standing(over.problem()).patterns == {}
 
 

@@ -8,7 +8,7 @@ import pytest
 from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import Estimator
 from scheduler.estimator.layers import ASSUMED_RHO, AssumedLayer, Estimate
-from scheduler.estimator.type_speeds import TypeSpeeds
+from scheduler.estimator.scaling import TypeSpeeds
 from scheduler.model import Tenant
 from scheduler.placement.configurations import generate
 from scheduler.placement.ledger import Ledger

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.estimator.tables import signature
+from scheduler.estimator.measured import signature
 from scheduler.model.speeds import Cell, CellKey, Knowledge
 from scheduler.policies.registry import POLICIES
 from tests.scheduler.builders import job, make_plan, node, where

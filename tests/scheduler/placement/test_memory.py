@@ -11,10 +11,11 @@ from research.workloads.queues import instance_draw
 from scheduler.model import ClusterState
 from scheduler.parameters import Parameters
 from scheduler.placement.aggregated import formulation
-from scheduler.placement.aggregated.answer import Limits
 from scheduler.placement.aggregated.formulation import solve_aggregated
+from scheduler.placement.aggregated.memory import SHARPLY, Solved
+from scheduler.placement.aggregated.plans import Limits
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.memory import NOTHING, SHARPLY, Solved
+from scheduler.placement.work import NOTHING
 from scheduler.planning.plan import plan, plan_on
 from tests.scheduler.builders import job, node, ticking
 from tests.scheduler.placement.test_aggregated import check, clusters, stage_of

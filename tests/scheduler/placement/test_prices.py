@@ -13,14 +13,14 @@ from scheduler.model import Configuration, RunHistory, Share
 from scheduler.placement import located
 from scheduler.placement.access import NO_RULES
 from scheduler.placement.aggregated import formulation
-from scheduler.placement.aggregated.answer import Limits
+from scheduler.placement.aggregated.candidates import candidates_by_class
 from scheduler.placement.aggregated.classes import Classes
 from scheduler.placement.aggregated.formulation import solve_aggregated
 from scheduler.placement.aggregated.making import Maker
-from scheduler.placement.aggregated.options import options_of
+from scheduler.placement.aggregated.plans import Limits
 from scheduler.placement.aggregated.pooled import Block, Relaxed
 from scheduler.placement.aggregated.prices import COARSE, FALL, FINE, _minimised, _step, prices_of
-from scheduler.placement.core_choices import per_gpu, share_of_speed
+from scheduler.placement.core_counts import per_gpu, share_of_speed
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.running import Factors
 from tests.scheduler.builders import job, node, ticking
@@ -38,8 +38,8 @@ from tests.scheduler.placement.test_aggregated import (
 def maker_of(queue, weights, ledger, estimator, rules=NO_RULES, participants=None):
     participants = participants or {}
     classes = Classes(ledger, queue, rules, participants)
-    options = options_of(queue, weights, classes, ledger, estimator, participants=participants)
-    return Maker(classes, ledger, estimator, options, weights, rules, participants)
+    candidates = candidates_by_class(queue, weights, classes, ledger, estimator, participants=participants)
+    return Maker(classes, ledger, estimator, candidates, weights, rules, participants)
 
 
 def drawn(gpus, workload, seed=1):
@@ -58,9 +58,9 @@ def test_no_plan_is_worth_more_than_the_bound_that_prices_prove(given_):
     nodes, jobs, estimator, tenants = given_
     queue, weights = stage_of(jobs)
     maker = maker_of(queue, weights, Ledger(nodes, tenants, ()), estimator)
-    if not maker.options.groups:
+    if not maker.candidates.groups:
         return
-    prices = prices_of(maker.options, maker.classes, maker.caps)
+    prices = prices_of(maker.candidates, maker.classes, maker.caps)
     assert prices.bound >= aggregated(nodes, jobs, estimator, tenants).objective - 1e-6
     assert (prices.dual >= 0).all()
 
@@ -85,7 +85,7 @@ def test_the_plan_by_prices_is_feasible_and_the_bound_holds_under_terms_and_with
 
 
 def test_a_running_job_whose_units_all_met_where_it_runs_is_worth_what_it_has():
-    """By a spread option, which wants fewer cores a GPU, it came to the very GPUs that it held: without the price of a
+    """By a spread candidate, which wants fewer cores a GPU, it came to the very GPUs that it held: without the price of a
     restart, and at a speed that it does not have there, it was worth more than the bound that prices prove.
     """
     host, asked = node(1, 3, gpu_type="a", cores=3), job(1, 1, 2, 3, cores=3, memory_mib=1)
@@ -120,15 +120,15 @@ def test_pieces_are_cut_where_they_leave_most():
 
 def test_prices_known_from_before_lead_to_the_same_bound():
     maker, _, _ = drawn(400, "mixed")
-    cold = prices_of(maker.options, maker.classes, maker.caps)
-    warm = prices_of(maker.options, maker.classes, maker.caps, start=cold.by_label())
+    cold = prices_of(maker.candidates, maker.classes, maker.caps)
+    warm = prices_of(maker.candidates, maker.classes, maker.caps, start=cold.by_label())
     assert warm.bound == pytest.approx(cold.bound, rel=1e-3)
-    other = prices_of(maker.options, maker.classes, maker.caps, start={"elsewhere": 3.0})
+    other = prices_of(maker.candidates, maker.classes, maker.caps, start={"elsewhere": 3.0})
     assert other.bound == cold.bound  # they were of other rows, and are left aside
 
 
 def relaxed_of(rng, dims=12):
-    """A few groups of options of one home, worth from a millionth to ten, on less than they ask for."""
+    """A few groups of candidates of one home, worth from a millionth to ten, on less than they ask for."""
     groups, rows = int(rng.integers(1, 6)), int(rng.integers(1, 5))
     group = np.repeat(np.arange(groups), rng.integers(1, 4, groups))
     use = rng.integers(0, 9, (rows, dims)).astype(float)
@@ -159,7 +159,7 @@ def test_prices_stay_numbers_where_every_group_takes_one_option_whole(eps):
 
 def test_with_no_time_for_prices_there_is_a_bound_and_a_plan_that_is_feasible():
     maker, ledger, weights = drawn(200, "mixed")
-    assert prices_of(maker.options, maker.classes, maker.caps, late=lambda: True).bound > 0
+    assert prices_of(maker.candidates, maker.classes, maker.caps, late=lambda: True).bound > 0
     readings = iter([0.0, *[10.0] * 10**6])
     plan = maker.greedy(Limits(lambda: next(readings), 5.0, 0.0, 1))
     check(plan, ledger, weights)
@@ -169,7 +169,7 @@ def test_with_no_time_for_prices_there_is_a_bound_and_a_plan_that_is_feasible():
 def test_where_time_ends_before_the_columns_the_bound_is_that_of_the_prices(monkeypatch):
     """It was that of all GPUs pooled, a third above: the page spoke of a gap of 36 % where 2 % were proven."""
     maker, ledger, weights = drawn(400, "mixed")
-    stage = sorted((each for group in maker.options.groups for each in group.members), key=lambda each: each.rank)
+    stage = sorted((each for group in maker.candidates.groups for each in group.members), key=lambda each: each.rank)
     monkeypatch.setattr(formulation, "improved", lambda _maker, start, *_: start)
     answer = solve_aggregated(stage, weights, ledger, maker.estimator, Limits(ticking(), 1e9, 0.0, 1))
     assert answer.bound <= 1.1 * answer.objective

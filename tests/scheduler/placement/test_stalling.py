@@ -11,11 +11,10 @@ from scheduler.fairness.priorities import PRIORITIES, order
 from scheduler.model import RunHistory
 from scheduler.placement import located
 from scheduler.placement.aggregated import kernel
-from scheduler.placement.aggregated.answer import Limits
 from scheduler.placement.aggregated.formulation import solve_aggregated
+from scheduler.placement.aggregated.plans import Limits
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.matrix import Columns
-from scheduler.placement.matrix_solver import solve_matrix
+from scheduler.placement.matrix import Columns, solve_matrix
 from tests.scheduler.builders import ticking
 
 NEVER_MET = 1e-7

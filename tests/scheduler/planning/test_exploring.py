@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduler.estimator.tables import cell_key
+from scheduler.estimator.measured import cell_key
 from scheduler.model import ClusterState, Piece, Running
 from scheduler.model.speeds import Cell, Knowledge
 from scheduler.parameters import Parameters

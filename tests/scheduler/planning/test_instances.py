@@ -241,6 +241,6 @@ def test_what_is_kept_to_explain_a_job_on_an_instance_does_not_grow_with_the_clu
     nodes = [node(number, 1, gpu_type=SMALL) for number in range(1, 201)]
     made = make_plan(nodes, [job(number, 1) for number in (1, 2)])
     assert where(made) == {1: {1: 1}, 2: {2: 1}}
-    for number, kept in outcomes[0].trail.candidates.items():
+    for number, kept in outcomes[0].draft.candidates.items():
         assert 2 < len(kept) < 100
-        assert outcomes[0].answers.chosen[number].configuration in kept
+        assert outcomes[0].draft.chosen[number].configuration in kept

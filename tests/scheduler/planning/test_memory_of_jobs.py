@@ -12,7 +12,7 @@ from scheduler.fairness.lrf import age_of, ages
 from scheduler.fairness.priorities import PRIORITIES, Moment, order
 from scheduler.model import ClusterState, RunHistory
 from scheduler.parameters import Parameters
-from scheduler.placement.memory import NOTHING, Memory
+from scheduler.placement.work import NOTHING, Memory
 from scheduler.planning.plan import plan_on
 from tests.scheduler.builders import job, node, ticking
 

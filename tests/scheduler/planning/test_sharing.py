@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.explaining.sharing_words import waiting_words
+from scheduler.explaining.phrases import waiting_words
 from scheduler.model import GpuPart, HeldPart, Holder, PairSeen, PartedGpu, Piece, Reason, Result, Running, Tenant
 from tests.scheduler.builders import decisions_of, job, make_plan, node
 
@@ -191,8 +191,8 @@ def test_of_those_there_only_the_tenants_own_are_named():
 
 
 def test_a_tenant_with_thousands_of_kinds_does_not_keep_others_from_their_turn(monkeypatch):
-    monkeypatch.setattr("scheduler.planning.sharing_askers.KINDS", 4)
-    monkeypatch.setattr("scheduler.planning.sharing_askers.LEAST_KINDS", 1)
+    monkeypatch.setattr("scheduler.planning.shared_gpus.KINDS", 4)
+    monkeypatch.setattr("scheduler.planning.shared_gpus.LEAST_KINDS", 1)
     jobs = [small(n, compute=1000 - n, wait_s=900.0) for n in range(1, 9)] + [small(20, tenant=2, wait_s=1.0)]
     made = make_plan([host(1, shared(0), shared(1), shared(2))], jobs, policy="berth")
     found = decisions_of(made)

@@ -11,8 +11,7 @@ import pytest
 from scheduler.model import Piece
 from scheduler.model.speeds import Cell, CellKey, Knowledge, Loading, Part, Profile
 from scheduler.policies.registry import POLICIES
-from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind
-from scheduler.policies.rivals.typelevel.program import Row, solve
+from scheduler.policies.rivals.typelevel.program import Bucket, Kind, Row, solve
 from scheduler.simulator.rivals import RIVALS
 from tests.scheduler.builders import job, make_plan, node, ticking, where, why
 from tests.scheduler.replan.test_replans import beside, elastic

@@ -135,7 +135,7 @@ def test_who_came_waits_for_as_long_as_the_knob_says():
 
 
 def test_of_many_nodes_those_with_the_most_idle_gpus_are_looked_at(monkeypatch):
-    monkeypatch.setattr("scheduler.replan.growing.MOST_NODES", 2)
+    monkeypatch.setattr("scheduler.replan.paying.MOST_NODES", 2)
     nodes = [node(number, 8, idle=2 if number == 1 else 0, idle_cores=8) for number in range(1, 10)]
     given = {"running": [growing()], "knowledge": speeds(), "replanned_s": NOW_S - 120.0}
     seen = []
@@ -144,7 +144,7 @@ def test_of_many_nodes_those_with_the_most_idle_gpus_are_looked_at(monkeypatch):
         seen.append([offer.node.id for offer in offers])
         return ()
 
-    monkeypatch.setattr("scheduler.replan.growing.generate_on", kept)
+    monkeypatch.setattr("scheduler.replan.paying.generate_on", kept)
     nodes[6:8] = [node(7, 8, idle=8, idle_cores=8), node(8, 8, idle=5, idle_cores=8)]
     assert not make_plan(nodes, [], **given, **KNOBS).replan_early
     assert seen == [[1, 7, 8]]  # its own node besides

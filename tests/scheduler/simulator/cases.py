@@ -67,13 +67,13 @@ def check_as_planned(state, made, decided):
     """The input that the engine keeps leads to what the service would have planned from a snapshot."""
     check_feasible(made, state)
     outcome = decided.outcome
-    assert {each.placement.job: each.placement for each in outcome.answers.chosen.values()} == {
+    assert {each.placement.job: each.placement for each in outcome.draft.chosen.values()} == {
         each.job: each for each in made.placements
     }
     assert [ranked.job.id for ranked in decided.line.queue] == [
         each.job for each in made.decisions if each.rank is not None
     ]
-    assert (tuple(outcome.answers.stops), tuple(outcome.answers.promises), decided.lapsed) == (
+    assert (tuple(outcome.draft.stops), tuple(outcome.draft.promises), decided.lapsed) == (
         made.stops,
         made.promises,
         made.lapsed,

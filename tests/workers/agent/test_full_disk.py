@@ -15,12 +15,11 @@ import pytest
 from tests.remains import kill_all_of, processes_of
 from tests.smalldisk import small_disk
 from tests.workers.conftest import AgentRunner, wait_until
-from workers.agent.disk import NodeDisk
+from workers.agent.checks import NodeDisk
 from workers.engines.process import ProcessEngine
 from workers.system.files import read_json
 from workers.system.procs import boot_id, boottime
-from workers.system.reserve import FILE_BYTES, FILES, Reserve
-from workers.system.room import room_keep, room_use, write_over, write_until_room
+from workers.system.room import FILE_BYTES, FILES, Reserve, room_keep, room_use, write_over, write_until_room
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]  # agents and jobs as processes of their own, waited for
 
@@ -197,15 +196,15 @@ class TestNodeDisk:
         for leave_mib, low in ((11, False), (9, True), (11, True), (13, False)):
             disk.give_back()
             disk.fill(leave_mib=leave_mib)
-            assert watched.look()["low"] is low, leave_mib
+            assert watched.read_room()["low"] is low, leave_mib
 
     def test_the_fullest_counts_and_what_is_not_there_yet_is_above(self, disk, tmp_path):
         watched = NodeDisk([tmp_path, disk.path / "not" / "yet"], mark_mib=1)
-        assert watched.look()["total_mib"] == 32
+        assert watched.read_room()["total_mib"] == 32
 
     def test_a_mark_of_nought_is_never_low(self, disk):
         disk.fill()
-        assert NodeDisk([disk.path], mark_mib=0).look()["low"] is False
+        assert NodeDisk([disk.path], mark_mib=0).read_room()["low"] is False
 
 
 class TestRoom:

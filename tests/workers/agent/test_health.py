@@ -14,11 +14,11 @@ import pytest
 
 from portal.nodes.fields import MEASURES
 from tests.native.nvml import built
-from workers.agent.checkscript import CheckScript
+from workers.agent.checks import CheckScript
 from workers.agent.health import DEAF_S, HOT_LOOKS, OUTSIDE_LOOKS, SHORT_S, XID_KEPT_S, NodeHealth
 from workers.portal_client import _skew_s
-from workers.telemetry.beat import Beat, Taken
-from workers.telemetry.sampler import GpuLook, GpuTrouble
+from workers.telemetry.beat import Beat, Readings
+from workers.telemetry.sampler import GpuDetails, GpuTrouble
 from workers.telemetry.simulated import SimulatedSampler
 from workers.telemetry.xids import XIDS, xid_words
 
@@ -50,7 +50,7 @@ def health():
 
 
 def look(health, *troubles, outside=()):
-    health.look(Taken(look=GpuLook(troubles=troubles), troubles=troubles), outside)
+    health.check_readings(Readings(details=GpuDetails(troubles=troubles), troubles=troubles), outside)
     return {(each["subject"], each["check"]): each["level"] for each in health.current()["findings"]}
 
 

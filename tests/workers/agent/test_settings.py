@@ -6,9 +6,10 @@ import ssl
 
 import pytest
 
+from tests.workers.settings import settings_from
+from workers.agent.enrol import trust_for
 from workers.agent.inventory import VirtualNode, virtual_parse
-from workers.agent.settings import SettingError, settings_from
-from workers.agent.trust import trust_for
+from workers.agent.settings import SettingError
 
 NEEDED = ["--url", "http://127.0.0.1:8000/", "--dir", "somewhere"]
 

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx2
 import pytest
 
-from workers.agent.trust import TrustError, trust_for
+from workers.agent.enrol import TrustError, trust_for
 
 
 def openssl(*arguments, cwd):

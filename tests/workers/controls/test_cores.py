@@ -17,7 +17,7 @@ from tests.workers.controls.test_shim import ShimRun
 from workers.controls import cores
 from workers.controls.cgroups import group_make, part_name
 from workers.controls.cores import CoreOrders, cores_map
-from workers.controls.cpuset import cpuset_of
+from workers.controls.limits import cpuset_of
 from workers.system.procs import Tree, pss_mib
 
 REAL = sorted(os.sched_getaffinity(0))
@@ -120,10 +120,10 @@ def test_a_job_that_fights_is_followed_for_a_while_and_then_named(tmp_path, monk
     orders = CoreOrders(tmp_path, Tree(os.getpid()), [0, 1])
     monkeypatch.setattr(CoreOrders, "_settle", lambda *_: (False, True))
     (tmp_path / "cores.json").write_text(json.dumps({"sequence": 7, "cores": [0]}))
-    orders.look(100.0)
-    orders.look(109.0)
+    orders.follow(100.0)
+    orders.follow(109.0)
     assert not (tmp_path / "cores-held.json").exists()
-    orders.look(110.0)
+    orders.follow(110.0)
     assert json.loads((tmp_path / "cores-held.json").read_text()) == {
         "sequence": 7,
         "cores": [0],
@@ -147,8 +147,8 @@ def test_a_job_that_is_looked_at_too_slowly_is_not_said_to_fight(tmp_path, child
     monkeypatch.setattr(cores, "SLICE_S", -1.0)
     monkeypatch.setattr(cores, "_bind", lambda *_: False)
     (tmp_path / "cores.json").write_text(json.dumps({"sequence": 7, "cores": [0]}))
-    orders.look(100.0)
-    orders.look(110.0)
+    orders.follow(100.0)
+    orders.follow(110.0)
     assert json.loads((tmp_path / "cores-held.json").read_text())["settled"] is True
 
 
@@ -164,7 +164,7 @@ def test_a_slice_is_processor_time(tmp_path, child, monkeypatch):
     monkeypatch.setattr(cores, "_bind", waited)
     monkeypatch.setattr(cores, "THREADS_A_LOOK_AT_THE_CLOCK", 1)
     (tmp_path / "cores.json").write_text(json.dumps({"sequence": 7, "cores": [0]}))
-    orders.look(100.0)
+    orders.follow(100.0)
     assert os.sched_getaffinity(child) == {REAL[0]}
     assert not orders.is_busy
 
@@ -182,11 +182,11 @@ def test_a_full_disk_costs_a_try_a_second_until_there_is_room(tmp_path, monkeypa
         disk.setattr(cores, "write_json", full)
         now = 100.0
         while now < 110.0:
-            orders.look(now)
+            orders.follow(now)
             assert orders.is_busy
             now = max(now + 0.001, orders.next_at)
     assert 5 <= len(tries) <= 11
-    orders.look(now)
+    orders.follow(now)
     assert (orders.is_busy, json.loads((tmp_path / "cores-held.json").read_text())["sequence"]) == (False, 7)
 
 
@@ -201,7 +201,7 @@ def test_whatever_a_job_puts_where_its_number_is_told_harms_nobody(tmp_path, wha
         os.mkfifo(told)
     else:
         (told / "full").mkdir(parents=True)
-    CoreOrders(tmp_path, Tree(os.getpid()), [0, 1], told=told).begin()
+    CoreOrders(tmp_path, Tree(os.getpid()), [0, 1], count_file=told).write_count()
     assert (told.is_symlink(), told.read_text(), others.read_text()) == (False, "2\n", "not the job's")
 
 
@@ -236,10 +236,11 @@ def test_version_two_is_used_beside_the_own_cgroup_where_it_is_passed_on(tmp_pat
 
     (tmp_path / "cg/agent/cgroup.controllers").write_text("cpu")  # not in it
     monkeypatch.setattr(Path, "mkdir", mkdir)
-    cpuset = cpuset_of(group_make("k-1-0", ("cpuset",), **paths), [3, 1])
+    group = group_make("k-1-0", ("cpuset",), **paths)
+    cpuset = cpuset_of(group, [3, 1])
     assert (cpuset.version, cpuset.path) == (2, tmp_path / "cg/berth-k-1-0")
     assert (cpuset.path / "cpuset.cpus").read_text() == "1,3"
-    cpuset.enter()
+    group.enter()
     assert (cpuset.path / "cgroup.procs").read_text() == "0"
 
 
@@ -252,10 +253,11 @@ def test_nobody_elses_cgroups_are_changed_to_get_one(tmp_path):
 
 
 def test_a_cpuset_is_gone_with_its_job(shim):
-    made = cpuset_of(group_make("probe", ("cpuset",)), [REAL[0]])
+    group = group_make("probe", ("cpuset",))
+    made = cpuset_of(group, [REAL[0]])
     if made is None:
         pytest.skip("no writable cpuset on this machine")
-    made.remove()
+    group.remove()
     running(shim.prepare(command="sleep 600", cores=[0], virtual=False).start())
     path = made.path.with_name(f"berth-{part_name(shim.directory)}")
     assert (path / "cpuset.cpus").read_text().strip() == str(REAL[0])

@@ -10,15 +10,15 @@ import pytest
 
 from tests.workers.controls.test_shim import ShimRun
 from workers.agent.isolation import program_of
-from workers.agent.trying import limits_tried
-from workers.system.devices import Devices
+from workers.agent.trying import try_limits
+from workers.system.gpus import Devices
 from workers.system.view import View
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED LOUDLY: accounts for tenants need root"),
 ]
 GPUS = Devices({"GPU-a": "/dev/full", "GPU-b": "/dev/zero"}, ("/dev/full", "/dev/zero", "/dev/nvidia-is-not-here"))
-CLOSED = {wall["name"]: wall["by"] for wall in limits_tried()}["devices"]
+CLOSED = {wall["name"]: wall["by"] for wall in try_limits()}["devices"]
 TRY = """
 for name in full zero; do
   if head -c 1 /dev/$name > /dev/null 2>&1; then echo $name; fi

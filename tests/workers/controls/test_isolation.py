@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from tests.workers.conftest import wait_until
 from tests.workers.controls.test_shim import ShimRun, shim  # noqa: F401, TC001 - the fixture
 from workers.agent.isolation import isolation_find, walls_of
-from workers.system.landlock import ALL, NONE, READ, Walls, landlock_version
-from workers.system.seclude import _filter
+from workers.system.landlock import ALL, NONE, READ, Walls, _filter, landlock_version
 
 VERSIONS = range(2, landlock_version() + 1)
 needs_landlock = pytest.mark.skipif(landlock_version() < 2, reason="SKIPPED LOUDLY: this kernel has no Landlock 2")

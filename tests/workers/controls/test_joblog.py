@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.controls.joblog import JobLog, LogPipe, log_read, logs_known
+from workers.controls.joblog import JobLog, LogPipe, log_identities, log_read
 from workers.system.files import BrokenFileError
 
 
@@ -99,13 +99,13 @@ def test_a_log_of_before_a_reboot_is_known_by_its_inode_alone(tmp_path):
     path.write_bytes(b"hello")
     about = path.stat()
     noted = {"boot_id": "an earlier one", "logs": {"stdout": [about.st_dev + 1, about.st_ino]}}
-    assert log_read(path, 0, logs_known(noted, "this one")["stdout"]) == (b"hello", False)
+    assert log_read(path, 0, log_identities(noted, "this one")["stdout"]) == (b"hello", False)
     with pytest.raises(BrokenFileError):
-        log_read(path, 0, logs_known(noted, "an earlier one")["stdout"])
+        log_read(path, 0, log_identities(noted, "an earlier one")["stdout"])
     noted["logs"]["stdout"][1] += 1
     with pytest.raises(BrokenFileError):
-        log_read(path, 0, logs_known(noted, "this one")["stdout"])
+        log_read(path, 0, log_identities(noted, "this one")["stdout"])
     for tampered in ({"stdout": "x"}, {"stdout": [1]}, ["stdout"], "x"):
         with pytest.raises(BrokenFileError):
-            log_read(path, 0, logs_known({"logs": tampered}, "this one")["stdout"])
-    assert logs_known(None, "this one") == logs_known({"boot_id": "x"}, "this one") == {}
+            log_read(path, 0, log_identities({"logs": tampered}, "this one")["stdout"])
+    assert log_identities(None, "this one") == log_identities({"boot_id": "x"}, "this one") == {}

@@ -18,11 +18,10 @@ from tests.smalldisk import small_disk
 from tests.workers.conftest import ROOT, wait_until
 from tests.workers.specs import spec_make
 from workers.controls.cores import cores_map
-from workers.controls.lease import limit_now
-from workers.controls.parthold import EXIT_LOCKED, EXIT_USED
+from workers.controls.partfiles import EXIT_LOCKED, EXIT_USED, limit_now
 from workers.controls.spawn import AUTOGROUP
 from workers.engines.process import ProcessEngine
-from workers.parts.laying import SpecError
+from workers.parts.contents import SpecError
 from workers.parts.workspace import Rooms, Workplace, part_prepare
 from workers.system.landlock import landlock_version
 from workers.system.procs import boot_id, boottime
@@ -333,7 +332,7 @@ def test_background_processes_end_with_the_command(shim):
 
 def test_a_directory_starts_once(shim):
     shim.prepare(command='echo once >> "$BERTH_CHECKPOINT_DIR/starts"; sleep 0.7').start()
-    wait_until(lambda: shim.engine.pid(shim.directory))
+    wait_until(lambda: shim.engine.job(shim.directory))
     again = [sys.executable, "-I", "-S", "workers/shim.py", str(shim.directory)]
     assert subprocess.run(again, check=False).returncode == EXIT_LOCKED
     shim.result()
@@ -361,7 +360,7 @@ def test_what_cannot_start_names_the_step(shim):
 
 def test_shim_is_told_by_signal_too(shim):
     shim.prepare(command="sleep 20").start()
-    wait_until(lambda: shim.engine.pid(shim.directory))
+    wait_until(lambda: shim.engine.job(shim.directory))
     shim.engine.shim(shim.directory).signal(signal.SIGTERM)
     assert shim.result()["reason"] == "stopped"
 

@@ -58,7 +58,7 @@ class Pty:
 
 def begun(shim: ShimRun, **more) -> ShimRun:  # noqa: F811
     shim.prepare(command="touch made; sleep 300", **more).start()
-    wait_until(lambda: shim.engine.pid(shim.directory) is not None)
+    wait_until(lambda: shim.engine.job(shim.directory) is not None)
     return shim
 
 
@@ -70,7 +70,7 @@ def test_the_shell_is_the_jobs_and_ends_with_it(shim):  # noqa: F811
     pty.ask("ls m*e", rb"(made)\r")
     seen, shim_pid = stat(pid), shim.engine.shim(shim.directory).pid
     assert seen.ppid == shim_pid
-    assert os.sched_getaffinity(pid) == os.sched_getaffinity(shim.engine.pid(shim.directory))
+    assert os.sched_getaffinity(pid) == os.sched_getaffinity(shim.engine.job(shim.directory)["pid"])
     shim.engine.stop(shim.directory, grace_s=0.5, detail="enough")
     assert shim.result()["reason"] == "stopped"
     assert stat(pid) is None
@@ -145,7 +145,7 @@ def test_the_prompt_names_the_job_unless_the_job_brings_its_own(shim):  # noqa: 
 def test_under_a_tenants_account_it_enters_the_jobs_own_view(shim):  # noqa: F811
     """The job's /tmp, its mount and IPC namespaces, its account, and no way to new rights."""
     begun(shim, view=View((shim.root,), program_of(shim.root)), accounts=True)
-    job = shim.engine.pid(shim.directory)
+    job = shim.engine.job(shim.directory)["pid"]
     wait_until(lambda: Path(f"/proc/{job}").stat().st_uid != 0)
     pty = Pty(shim)
     pid = int(pty.ask("echo pid-$$-", rb"pid-(\d+)-"))

@@ -109,7 +109,7 @@ def test_a_share_that_is_none_is_a_broken_order(tmp_path, share):
 
     (tmp_path / ORDER).write_text(json.dumps({"sequence": 1, "cores": [0], "share": share}))
     with pytest.raises(BrokenFileError):
-        CoreOrders(tmp_path, Tree(os.getpid()), [0]).look(0.0)
+        CoreOrders(tmp_path, Tree(os.getpid()), [0]).follow(0.0)
 
 
 def test_where_no_means_are_left_it_keeps_fewer_of_its_cores(tmp_path, monkeypatch):
@@ -122,5 +122,5 @@ def test_where_no_means_are_left_it_keeps_fewer_of_its_cores(tmp_path, monkeypat
     monkeypatch.setattr(CoreOrders, "_settle", lambda self, mask, until: (bound.append(sorted(mask)) or True, False))
     for sequence, share in ((1, 0.5), (2, 0.25), (3, 1.0)):
         (tmp_path / ORDER).write_text(json.dumps({"sequence": sequence, "cores": [0, 1, 2, 3], "share": share}))
-        orders.look(10.0 * sequence)
+        orders.follow(10.0 * sequence)
     assert bound == [[0, 1], [0], [0, 1, 2, 3]]

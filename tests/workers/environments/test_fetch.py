@@ -16,7 +16,7 @@ from tests.workers.environments.git_server import GitServer, commit, git, reposi
 from tests.workers.specs import spec_make
 from workers.environments.fetch import _environment, answer
 from workers.environments.offer import Limits, Offer
-from workers.parts.laying import SpecError
+from workers.parts.contents import SpecError
 from workers.parts.workspace import Rooms, Workplace, part_prepare
 from workers.system.landlock import landlock_version
 from workers.system.procs import boot_id

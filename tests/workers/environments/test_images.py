@@ -12,11 +12,10 @@ import pytest
 
 from tests.workers.controls.test_shim import PART, ShimRun
 from tests.workers.specs import spec_make
-from workers.environments.images import engine_find
-from workers.environments.offer import Offer
+from workers.environments.offer import Offer, engine_find
 from workers.environments.plan import PlanError, software_plan
 from workers.environments.programs import programs_make
-from workers.parts.laying import SpecError
+from workers.parts.contents import SpecError
 from workers.parts.workspace import Rooms, Workplace, part_environment, part_prepare
 from workers.system.landlock import Walls, landlock_version
 from workers.system.procs import boot_id

@@ -13,7 +13,7 @@ from tests.workers.controls.test_shim import PART, ShimRun
 from tests.workers.specs import spec_make
 from workers.agent.isolation import walls_of
 from workers.environments.offer import Limits, Offer
-from workers.parts.laying import SpecError
+from workers.parts.contents import SpecError
 from workers.parts.workspace import Rooms, Workplace, part_environment, part_prepare
 from workers.system.landlock import LEAST_VERSION, landlock_version
 from workers.system.procs import boot_id

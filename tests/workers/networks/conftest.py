@@ -15,9 +15,9 @@ from tests.remains import kill_all_of
 from tests.workers.conftest import AgentRunner
 from tests.workers.networks import neighbour
 from tests.workers.small_portal import SmallPortal
+from workers.networks.links import missing
 from workers.networks.networks import table_of
 from workers.networks.site import LINK, own_addresses
-from workers.networks.tools import missing
 from workers.system.netns import namespace_make
 
 FILES = {"neighbour.py": base64.b64encode(inspect.getsource(neighbour).encode()).decode()}

@@ -13,13 +13,12 @@ import pytest
 
 from tests.workers.networks.conftest import ACME, EVIL, HOSTS, Node, lacking
 from workers.networks import trial
-from workers.networks.links import cable_remove, network_make
+from workers.networks.links import cable_remove, ip, network_make, nft
 from workers.networks.networks import rules_remove, table_of, trial_table_of
 from workers.networks.rules import GATEWAY, INNER, outer_rules
 from workers.networks.settings import Service
 from workers.networks.site import LINK, Site
-from workers.networks.tools import ip, nft
-from workers.networks.trial import arrived, targets
+from workers.networks.trial import take_arrivals, targets
 from workers.parts.accounts import BASE
 from workers.system.interfaces import address_of
 from workers.system.netns import inside, namespace_make, namespace_of
@@ -149,7 +148,7 @@ def connects(host, port, device=""):
 
 def attack(node, there, *, hosts, devices=("",), **spec):
     """Send all that a job can to the ports of these sockets, at these hosts; return what arrives there."""
-    arrived(there)
+    take_arrivals(there)
     tries = [
         [each.socket.family.name, each.socket.type.name, host, each.name[1], "", device]
         for each in there
@@ -161,7 +160,7 @@ def attack(node, there, *, hosts, devices=("",), **spec):
     tries += [["AF_UNIX", "SOCK_STREAM", "", each.name[1:].decode()] for each in there if not each.host]
     assert tries
     said = node.reaches(tries, **spec)
-    return said, [each.words for each in arrived(there)]
+    return said, [each.words for each in take_arrivals(there)]
 
 
 TWO = {"nodes": ("127.0.0.1", "127.0.0.1")}

@@ -16,7 +16,7 @@ from tests.workers.controls.test_shim import ShimRun
 from tests.workers.networks.conftest import ACME, Node, lacking
 from tests.workers.networks.neighbour import reached
 from tests.workers.parts.test_terminal_channel import Portal as Terminal
-from workers.networks.tools import ip
+from workers.networks.links import ip
 from workers.system.netns import inside, namespace_make
 
 NODE, FAR, STRANGER, INFINIBAND = "10.231.78.1", "10.231.78.2", "10.231.78.3", "10.231.78.4"
@@ -96,7 +96,7 @@ def test_a_terminal_is_in_the_parts_network(wire, tmp_path):
     run = ShimRun(tmp_path)
     run.prepare(command="sleep 900").start(wire.here)
     try:
-        wait_until(lambda: run.engine.pid(run.directory) is not None)
+        wait_until(lambda: run.engine.job(run.directory) is not None)
 
         async def ask():
             terminal = Terminal(run)

@@ -13,11 +13,11 @@ from tests.remains import groups_remove
 from tests.workers.conftest import wait_until
 from tests.workers.networks.conftest import ACME, EVIL, HOSTS, Node, links
 from workers.controls.cgroups import group_find, part_name
+from workers.networks.links import nft
 from workers.networks.networks import Networks, table_of
 from workers.networks.rules import table_remove
 from workers.networks.settings import RANGE
 from workers.networks.site import site_find
-from workers.networks.tools import nft
 
 TWO = ("127.0.0.1", "127.0.0.1")
 """A job over two nodes, which both are this machine."""

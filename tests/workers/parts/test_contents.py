@@ -12,8 +12,7 @@ import pytest
 
 from tests.smalldisk import small_disk
 from tests.workers.specs import spec_make
-from workers.parts.contents import Contents, ContentsError, DamagedError, content_path, is_safe
-from workers.parts.laying import files_write
+from workers.parts.contents import Contents, ContentsError, DamagedError, content_path, files_write, is_safe
 from workers.portal_client import PortalAwayError
 from workers.system.filework import FileWork
 

@@ -14,15 +14,14 @@ import pytest
 from tests.workers.conftest import wait_until
 from tests.workers.controls.test_shim import ShimRun
 from tests.workers.networks.conftest import lacking
-from workers.networks.tools import ip
+from workers.networks.links import ip
 from workers.parts import ports as ports_of_jobs
 from workers.parts.channel import Channel
 from workers.parts.ports import Ports
 from workers.parts.terminals import Terminals
-from workers.protocol.frames import MOST_DATA, WINDOW, Kind, pack, said, unpack
+from workers.protocol.frames import MOST_DATA, WINDOW, Kind, pack, unpack, unpack_object
 from workers.system.filework import FileWork
-from workers.system.listening import Listener, listeners, still_listens
-from workers.system.netns import namespace_make
+from workers.system.netns import Listener, listeners, namespace_make, still_listens
 
 SERVER = """
 import contextlib, os, pathlib, socket, threading
@@ -92,7 +91,7 @@ class Portal:
             if self.reads:
                 self.tell(Kind.CREDIT, len(body).to_bytes(4, "big"))
         elif kind is Kind.CLOSE:
-            self.end.set_result(said(body))
+            self.end.set_result(unpack_object(body))
 
     def tell(self, kind, body=b""):
         self.channel._take(pack(kind, 1, body), self.hear)
@@ -178,9 +177,10 @@ def test_what_others_listen_on_is_not_reached(shim):
     assert str(shim.ports["echo"]) in end["detail"], "what there is instead is told"
 
 
-@pytest.mark.parametrize("port", [0, 65_536, -1, "80", None, True, 1.5])
-def test_what_is_no_port_is_refused(shim, port):
-    assert refused(shim, port=port)["code"] == "closed"
+def test_what_is_no_port_is_refused(shim, subtests):
+    for port in [0, 65_536, -1, "80", None, True, 1.5]:
+        with subtests.test(port=port):
+            assert refused(shim, port=port)["code"] == "closed"
 
 
 @pytest.mark.parametrize("asked", [{"epoch": 1}, {"attempt": "6"}, {"rank": 1}, {"kind": []}, {"kind": "else"}])

@@ -6,7 +6,8 @@ import pytest
 
 from tests.workers.telemetry.test_telemetry import second
 from workers.agent import measuring
-from workers.agent.measuring import Measuring, Sources
+from workers.agent.measuring import Measuring
+from workers.agent.sources import Sources
 from workers.parts import problems as module
 from workers.parts.problems import KEEP_S, Problems
 from workers.portal_client import PortalRefusedError

@@ -6,8 +6,6 @@ import base64
 import json
 import os
 
-import pytest
-
 from workers.instrument.berth_instrument import SEGMENT_BYTES
 from workers.parts.recordlines import LINE_BYTES, RECORDS, record_of, records_read
 
@@ -33,37 +31,38 @@ def test_a_true_record_is_taken_as_it_is():
     assert record_of(line()) == RECORD
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        b"",
-        b"\x00\xff\xfe",
-        b"[1]",
-        b"null",
-        b"{}",
-        b"[" * 10_000,
-        b'{"iterations": 1e999}',
-        line(seconds=float("nan")),
-        line(samples=float("inf")),
-        line(samples=-1),
-        line(done=-0.5),
-        line(done=1e300),
-        line(iterations=True),
-        line(iterations=1.5),
-        line(iterations=10**400),
-        line(batch=0),
-        line(world=None),
-        line(rows=None),
-        line(rows=[[1.0]]),
-        line(rows=[[0.1] * 6 + ["x"]]),
-        line(rows=[[0.1] * 6 + [float("nan")]]),
-        line(rows=[[0.1] * 7] * 17),
-        line(parameters="many"),
-        line(padding="x" * LINE_BYTES),
-    ],
-)
-def test_bad_records_are_dropped(bad):
-    assert record_of(bad) is None
+BAD_RECORDS = [
+    b"",
+    b"\x00\xff\xfe",
+    b"[1]",
+    b"null",
+    b"{}",
+    b"[" * 10_000,
+    b'{"iterations": 1e999}',
+    line(seconds=float("nan")),
+    line(samples=float("inf")),
+    line(samples=-1),
+    line(done=-0.5),
+    line(done=1e300),
+    line(iterations=True),
+    line(iterations=1.5),
+    line(iterations=10**400),
+    line(batch=0),
+    line(world=None),
+    line(rows=None),
+    line(rows=[[1.0]]),
+    line(rows=[[0.1] * 6 + ["x"]]),
+    line(rows=[[0.1] * 6 + [float("nan")]]),
+    line(rows=[[0.1] * 7] * 17),
+    line(parameters="many"),
+    line(padding="x" * LINE_BYTES),
+]
+
+
+def test_bad_records_are_dropped(subtests):
+    for bad in BAD_RECORDS:
+        with subtests.test(bad=bad):
+            assert record_of(bad) is None
 
 
 def test_records_are_read_in_order_across_segments_and_junk_is_counted(tmp_path):

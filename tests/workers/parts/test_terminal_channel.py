@@ -15,7 +15,7 @@ from workers.parts import channel as channels
 from workers.parts.channel import Channel
 from workers.parts.ports import Ports
 from workers.parts.terminals import Terminals
-from workers.protocol.frames import Kind, pack, said, unpack
+from workers.protocol.frames import Kind, pack, unpack, unpack_object
 from workers.system.filework import FileWork
 
 
@@ -29,7 +29,7 @@ def disk():
 def shim(disk):
     run = ShimRun(disk.path)
     run.prepare(command="sleep 900").start()
-    wait_until(lambda: run.engine.pid(run.directory) is not None)
+    wait_until(lambda: run.engine.job(run.directory) is not None)
     yield run
     disk.give_back()
     run.end()
@@ -53,7 +53,7 @@ class Portal:
             self.shown += body
             self.channel._take(pack(Kind.CREDIT, number, len(body).to_bytes(4, "big")), self.hear)
         elif kind is Kind.CLOSE:
-            self.end.set_result(said(body))
+            self.end.set_result(unpack_object(body))
 
     async def run(self, **asked):
         whole = {"kind": "terminal", "attempt": "5", "epoch": 2, "rank": 0, **asked}

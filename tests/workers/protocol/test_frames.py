@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workers.protocol.frames import MOST_DATA, WINDOW, ClosedError, FrameError, Kind, Stream, pack, saying, unpack
+from workers.protocol.frames import MOST_DATA, WINDOW, ClosedError, FrameError, Kind, Stream, pack, pack_end, unpack
 
 
 @given(st.sampled_from(Kind), st.integers(0, 2**32 - 1), st.binary(max_size=8))
@@ -104,7 +104,7 @@ def test_the_end_says_why_once_and_what_came_before_can_be_read():
     async def one():
         stream = Stream(1, lambda _: asyncio.sleep(0))
         stream.take(Kind.DATA, b"last words")
-        stream.take(Kind.CLOSE, saying("ended", "The shell has ended."))
+        stream.take(Kind.CLOSE, pack_end("ended", "The shell has ended."))
         stream.end("away", "later")
         assert await stream.read() == b"last words"
         assert await stream.read() == b""

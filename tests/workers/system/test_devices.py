@@ -1,6 +1,6 @@
 """Which device files a job may not open, where GPUs are cut into instances."""
 
-from workers.system.devices import Devices
+from workers.system.gpus import Devices
 
 
 def test_an_instance_is_reached_by_the_file_of_its_gpu_and_by_no_other():

@@ -8,15 +8,15 @@ import sys
 
 import pytest
 
+from tests.workers.settings import settings_from
 from tests.workers.specs import spec_make
 from workers.agent.isolation import Means
 from workers.agent.program import gpu_sharing_find
-from workers.agent.settings import settings_from
 from workers.controls.jobenv import job_environment
 from workers.parts.workspace import NO_MPS, Workplace, _mps
-from workers.system.mps import PID_FILE, mps_daemon
-from workers.telemetry.beat import Taken
-from workers.telemetry.sampler import GpuLook, GpuProcess
+from workers.system.gpus import PID_FILE, mps_daemon
+from workers.telemetry.beat import Readings
+from workers.telemetry.sampler import GpuDetails, GpuProcess
 from workers.telemetry.sampling import Running, Sampling
 
 # A control daemon with a server, as far as this machine sees them: a process of that name, and its child.
@@ -121,7 +121,9 @@ def test_what_a_node_tells_of_jobs_on_one_gpu(daemon, tmp_path):
 
 def test_the_daemons_server_is_no_stranger_on_a_gpu(daemon):
     pipes, _, server = daemon
-    looked = Taken(look=GpuLook(processes={0: [GpuProcess(server, 30.0, 0.0), GpuProcess(os.getpid(), 5.0, 1.0)]}))
+    looked = Readings(
+        details=GpuDetails(processes={0: [GpuProcess(server, 30.0, 0.0), GpuProcess(os.getpid(), 5.0, 1.0)]})
+    )
     for known, strangers in ((lambda: mps_daemon(pipes), [os.getpid()]), (str, [server, os.getpid()])):
         sampling = Sampling(host=None, daemon=known)
         sampling.uses([])

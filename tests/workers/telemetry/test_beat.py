@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.workers.conftest import wait_until
 from workers.telemetry.beat import LAST, RING, Beat, percentile
-from workers.telemetry.sampler import GpuLook, GpuSample, GpuTrouble
+from workers.telemetry.sampler import GpuDetails, GpuSample, GpuTrouble
 
 
 class Given:
@@ -24,10 +24,10 @@ class Given:
         use = self.uses.pop(0) if len(self.uses) > 1 else self.uses[0]
         return {0: GpuSample(use, 100.0, None)}
 
-    def look(self, parts):
+    def read_details(self, parts):
         self.looks += 1
         troubles, self.troubles = self.troubles, ()
-        return GpuLook({0: GpuSample(None, None, None, temperature_c=50.0)}, {}, troubles)
+        return GpuDetails({0: GpuSample(None, None, None, temperature_c=50.0)}, {}, troubles)
 
 
 def read(beat, count):
@@ -37,7 +37,7 @@ def read(beat, count):
 
 def test_at_a_heartbeat_of_a_second_the_readings_travel_as_they_are():
     beat = Beat(Given(10.0, 20.0))
-    beat.look()
+    beat.read_details()
     beat.read()
     taken = beat.take()
     assert taken.gpus == {0: GpuSample(10.0, 100.0, None, temperature_c=50.0)}
@@ -60,7 +60,7 @@ def test_the_ring_forgets_the_oldest():
     beat = Beat(Given(0.0, *[1.0] * RING), period_s=0.001)
     read(beat, RING + 1)
     taken = beat.take()
-    assert (taken.readings, taken.gpus[0].utilisation) == (RING, 1.0)
+    assert (taken.count, taken.gpus[0].utilisation) == (RING, 1.0)
 
 
 def test_a_reading_that_came_a_little_early_counts_for_this_second_too():
@@ -75,8 +75,8 @@ def test_each_trouble_is_taken_once():
     gpus = Given(1.0)
     gpus.troubles = (GpuTrouble(0, "xid", "", 79),)
     beat = Beat(gpus)
-    beat.look()
-    beat.look()
+    beat.read_details()
+    beat.read_details()
     assert [each.code for each in beat.take().troubles] == [79]
     assert beat.take().troubles == ()
 
@@ -85,7 +85,7 @@ def test_the_thread_reads_by_itself_at_its_heartbeat():
     beat = Beat(Given(5.0), period_s=0.005)
     beat.start()
     try:
-        wait_until(lambda: beat.take().readings >= 2)
+        wait_until(lambda: beat.take().count >= 2)
         beat.period_s = 0.001
         wait_until(lambda: beat.take().gpus)
     finally:

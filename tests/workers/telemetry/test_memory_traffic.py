@@ -4,11 +4,10 @@ import json
 
 import pytest
 
-from workers.agent.memory import memory_find
-from workers.agent.settings import settings_from
-from workers.telemetry.probe import ProbeMeter
-from workers.telemetry.resctrl import ResctrlMeter, capacity_measure, machine_bytes
+from tests.workers.settings import settings_from
+from workers.agent.sources import memory_find
 from workers.telemetry.sampler import PartUse
+from workers.telemetry.traffic import ProbeMeter, ResctrlMeter, capacity_measure, machine_bytes
 
 USE = PartUse((), 1.0, 0.0, 1.0)
 
@@ -27,16 +26,16 @@ def test_each_part_and_the_machine_in_parts_of_what_the_memory_can_do(tmp_path):
     counts(tmp_path, 0, 0)
     counts(watched, 0, 0)
     counts(limited, 0, 0)
-    assert meter.look({"aa": USE, "bb": USE}).share is None
+    assert meter.read_traffic({"aa": USE, "bb": USE}).memory_share is None
     now[0] = 2.0
     counts(tmp_path, 40_000_000_000, 20_000_000_000)  # the root's own count has that of its monitors in it
     counts(watched, 20_000_000_000, 0)
     counts(limited, 0, 60_000_000_000)
-    found = meter.look({"aa": USE, "bb": USE, "cc": USE})
-    assert (found.share, dict(found.parts)) == (60.0, {"aa": 10.0, "bb": 30.0, "cc": None})
+    found = meter.read_traffic({"aa": USE, "bb": USE, "cc": USE})
+    assert (found.memory_share, dict(found.parts)) == (60.0, {"aa": 10.0, "bb": 30.0, "cc": None})
     now[0] = 3.0
     counts(watched, 0, 0)  # it began anew: never a made-up figure
-    assert meter.look({"aa": USE}).parts == {"aa": None}
+    assert meter.read_traffic({"aa": USE}).parts == {"aa": None}
 
 
 def test_a_counter_that_the_kernel_cannot_read_is_unknown(tmp_path):
@@ -55,7 +54,7 @@ def test_what_the_memory_can_do_is_given_or_measured_once_and_never_beside_jobs(
     root = tmp_path / "resctrl"
     counts(root, 5)
     measured = []
-    monkeypatch.setattr("workers.agent.memory.capacity_measure", lambda root: measured.append(root) or 123.4)
+    monkeypatch.setattr("workers.agent.sources.capacity_measure", lambda root: measured.append(root) or 123.4)
     (root / "mon_groups/berth-aa-1-0").mkdir(parents=True)
     assert memory_find(settings_at(tmp_path), has_gpus=True, root=root)[1]["meter"] == "probe"
     (root / "mon_groups/berth-aa-1-0").rmdir()

@@ -17,13 +17,13 @@ PROGRAM = """
 import dataclasses, json, sys
 from workers.system import log
 from workers.agent.inventory import inventory_real
-from workers.agent.settings import settings_from
+from tests.workers.settings import settings_from
 from workers.telemetry.nvml import NvmlSampler
 log.log_setup(node="n1")
 sampler = NvmlSampler()
 settings = settings_from(["--url", "http://127.0.0.1:1", "--dir", "unused", "--name", "n1"])
 inventory = inventory_real(settings, sampler)
-looks = [sampler.look([]), sampler.look([]), sampler.look([])]
+looks = [sampler.read_details([]), sampler.read_details([]), sampler.read_details([])]
 last = dataclasses.asdict(looks[-1])
 fast = {k: dataclasses.asdict(v) for k, v in sampler.sample([]).items()}
 troubles = [dataclasses.asdict(each) for look in looks for each in look.troubles]
@@ -146,15 +146,15 @@ def test_a_driver_of_another_version_than_its_library_is_trouble_and_a_node_with
 
 HUNG = """
 import asyncio, json
-from workers.agent import measuring
-from workers.agent.settings import settings_from
+from workers.agent import sources
+from tests.workers.settings import settings_from
 from workers.system import log
 from workers.system.filework import FileWork
 log.log_setup(node="n1")
-measuring.DRIVER_S = 0.2
+sources.DRIVER_S = 0.2
 settings = settings_from(["--url", "http://127.0.0.1:1", "--dir", "unused", "--name", "n1"])
-sources, inventory = asyncio.run(measuring.sources_for(settings, FileWork()))
-print(json.dumps({"gpus": inventory["gpus"], "trouble": sources.sampler.trouble(), "cores": inventory["cores"]}))
+found, inventory = asyncio.run(sources.sources_for(settings, FileWork()))
+print(json.dumps({"gpus": inventory["gpus"], "trouble": found.sampler.trouble(), "cores": inventory["cores"]}))
 """
 
 

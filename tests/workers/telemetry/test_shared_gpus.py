@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from scheduler.simulator.sharing.laws import InTurns
 from tests.workers.telemetry.test_telemetry import after, second_of
-from workers.agent.speeds import Speeds
-from workers.telemetry.beat import Taken
+from workers.agent.measuring import Speeds
+from workers.telemetry.beat import Readings
 from workers.telemetry.owners import OUTSIDE
-from workers.telemetry.sampler import GpuFound, GpuLook, GpuProcess, GpuUse, PartUse
+from workers.telemetry.sampler import GpuDetails, GpuFound, GpuProcess, GpuUse, PartUse
 from workers.telemetry.sampling import Running, Sampling
-from workers.telemetry.simulated import SimulatedSampler
-from workers.telemetry.turns import SWITCHING, speeds_in_turns, use_parse
+from workers.telemetry.simulated import SWITCHING, SimulatedSampler, speeds_in_turns, use_parse
 
 GPUS = [GpuFound(i, f"VIRTUAL-{i}", "A100 80 GB", 1000) for i in range(2)]
 
@@ -38,7 +37,7 @@ def test_uses_and_memory_of_neighbours_add_up_and_stay_below_the_whole():
     sample = after(sampler, parts)
     assert (sample[0].utilisation, sample[0].memory_mib) == (70.0, 350.0)
     assert (sample[1].utilisation, sample[1].memory_mib) == (100.0, 1000.0)
-    uses = sampler.look(parts).uses
+    uses = sampler.read_details(parts).uses
     assert (uses["a"], uses["b"]) == ({0: GpuUse(100.0, 30.0)}, {0: GpuUse(250.0, 40.0)})
     assert after(sampler, [part("a", 0.8), part("b", 0.8)])[0].utilisation == 100.0
 
@@ -79,9 +78,9 @@ def test_a_use_may_come_with_memory():
 
 def test_a_speed_is_told_once_and_a_part_alone_hears_nothing():
     speeds = Speeds()
-    assert speeds.changed({"a": 1.0, "b": 0.5}) == {"b": 0.5}
-    assert speeds.changed({"a": 1.0, "b": 0.505}) == {}
-    assert speeds.changed({"a": 0.9, "b": 1.0}) == {"a": 0.9, "b": 1.0}
+    assert speeds.note({"a": 1.0, "b": 0.5}) == {"b": 0.5}
+    assert speeds.note({"a": 1.0, "b": 0.505}) == {}
+    assert speeds.note({"a": 0.9, "b": 1.0}) == {"a": 0.9, "b": 1.0}
 
 
 def over_after(*memory, granted=1000):
@@ -89,8 +88,8 @@ def over_after(*memory, granted=1000):
     sampling, looks = Sampling(host=None, owner=lambda pid, _: "a" if pid == 10 else OUTSIDE), {}
     for mib in memory:
         process = [GpuProcess(10, mib, None), GpuProcess(11, 9999.0, None)]
-        look = looks.setdefault(mib, GpuLook(processes={0: process}))
-        second_of(sampling, 1.0, [Running("a", (0,), None, gpu_memory_mib=granted)], Taken(look=look))
+        look = looks.setdefault(mib, GpuDetails(processes={0: process}))
+        second_of(sampling, 1.0, [Running("a", (0,), None, gpu_memory_mib=granted)], Readings(details=look))
     return sampling.grants.over
 
 
@@ -115,6 +114,6 @@ def test_whole_gpus_have_no_limit_and_a_virtual_part_has_one():
     for _ in range(2):
         sampler.sample(parts)
         running = [Running("a", (0,), None, gpu_memory_mib=1000)]
-        values = second_of(sampling, 1.0, running, Taken(look=sampler.look(parts)))
+        values = second_of(sampling, 1.0, running, Readings(details=sampler.read_details(parts)))
     assert values["attempts", "a", "gpu_memory_mib"] == 1100.0
     assert "used 1100 MiB of 1000 MiB" in sampling.grants.over["a"]

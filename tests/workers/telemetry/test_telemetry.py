@@ -6,13 +6,12 @@ import pytest
 
 from workers.controls.usage import Usage, usage_read
 from workers.system.procs import boottime
-from workers.telemetry.beat import Taken
+from workers.telemetry.beat import Readings
 from workers.telemetry.host import HostSampler
 from workers.telemetry.owners import OUTSIDE
-from workers.telemetry.sampler import GpuFound, GpuLook, GpuProcess, GpuSample, PartUse
+from workers.telemetry.sampler import GpuDetails, GpuFound, GpuProcess, GpuSample, PartUse
 from workers.telemetry.sampling import STALE_S, Running, Sampling
-from workers.telemetry.simulated import SimulatedSampler, response_parse
-from workers.telemetry.traffic import SimulatedTraffic, traffic_parse
+from workers.telemetry.simulated import SimulatedSampler, SimulatedTraffic, response_parse, traffic_parse
 from workers.telemetry.window import BATCH_MAX, Second, Window, telemetry_body
 
 GPUS = [GpuFound(i, f"VIRTUAL-{i}", "A100 80 GB", 1000) for i in range(3)]
@@ -65,7 +64,7 @@ def test_of_a_virtual_instance_only_the_memory_is_told():
     )
     sample = after(sampler, parts)
     assert sample == {0: GpuSample(100.0, 300.0, 400.0), 1: GpuSample(None, 100.0, None)}
-    uses = sampler.look(parts).uses
+    uses = sampler.read_details(parts).uses
     assert (uses["a"][0].utilisation, uses["b"][1].utilisation) == (100.0, None)
 
 
@@ -75,7 +74,7 @@ def usage(at, cpu_s, wait_s=0.0, memory_mib=10.0):
 
 def second_of(sampling, at, running, taken=None):
     sampling.uses(running)
-    return sampling.second(at, running, taken or Taken()).values
+    return sampling.second(at, running, taken or Readings()).values
 
 
 def test_rates_come_from_two_measures_and_go_stale():
@@ -102,7 +101,7 @@ def test_a_part_s_disk_traffic_is_a_rate_and_unknown_after_a_step_back():
 
 
 def test_processes_on_gpus_count_for_the_part_under_whose_shim_they_run():
-    looked = GpuLook(
+    looked = GpuDetails(
         processes={
             0: [GpuProcess(10, 100.0, 30.0), GpuProcess(11, 50.0, 20.0), GpuProcess(12, 7.0, 1.0)],
             1: [GpuProcess(13, 40.0, 10.0), GpuProcess(14, 5.0, None)],
@@ -110,7 +109,7 @@ def test_processes_on_gpus_count_for_the_part_under_whose_shim_they_run():
     )
     owners = {10: "a", 11: "a", 12: OUTSIDE, 13: "a", 14: None}
     sampling = Sampling(host=None, owner=lambda pid, _: owners[pid])
-    values = second_of(sampling, 1.0, [Running("a", (0, 1), None), Running("b", (2,), None)], Taken(look=looked))
+    values = second_of(sampling, 1.0, [Running("a", (0, 1), None), Running("b", (2,), None)], Readings(details=looked))
     assert values["attempts", "a", "gpu_memory_mib"] == 190.0
     assert values["attempts", "a", "gpu_utilisation"] == 30.0, "60 % of two GPUs"
     assert ("attempts", "b", "gpu_memory_mib") not in values
@@ -119,8 +118,8 @@ def test_processes_on_gpus_count_for_the_part_under_whose_shim_they_run():
 
 def test_a_job_on_a_gpu_that_it_does_not_hold_is_told_as_a_stranger_there():
     sampling = Sampling(host=None, owner=lambda pid, _: "a")
-    looked = GpuLook(processes={1: [GpuProcess(10, 100.0, None)]})
-    values = second_of(sampling, 1.0, [Running("a", (0,), None)], Taken(look=looked))
+    looked = GpuDetails(processes={1: [GpuProcess(10, 100.0, None)]})
+    values = second_of(sampling, 1.0, [Running("a", (0,), None)], Readings(details=looked))
     assert values["attempts", "a", "gpu_memory_mib"] == 100.0
     assert ("attempts", "a", "gpu_utilisation") not in values, "the driver does not say"
     assert [(each["gpu"], each["pid"]) for each in sampling.outside] == [(1, 10)]
@@ -178,7 +177,8 @@ def second(at, value):
 
 def test_body_aligns_seconds_and_leaves_out_what_nobody_measured():
     batch = [second(10.0, 1.0), Second(11.0, {("host", "", "cpu_cores"): 2.0}), second(12.0, 3.0)]
-    body = telemetry_body(batch, boot_id="b", period_s=1.0)
+    known = {"gpus": ["utilisation"], "host": ["cpu_cores"]}
+    body = telemetry_body(batch, boot_id="b", period_s=1.0, known=known)
     assert body["gpus"] == {"0": {"utilisation": [1.0, None, 3.0]}}
     assert body["host"] == {"cpu_cores": [None, 2.0, None]}
     assert (body["start"], body["count"], body["attempts"]) == (10.0, 3, {})
@@ -186,11 +186,9 @@ def test_body_aligns_seconds_and_leaves_out_what_nobody_measured():
 
 def test_what_the_portal_does_not_know_is_not_sent():
     batch = [Second(1.0, {("gpus", "0", "power_w"): 1.0, ("gpus", "0", "clock_mhz"): 2.0, ("host", "", "load"): 3.0})]
-    old = telemetry_body(batch, boot_id="b", period_s=1.0)
-    assert (old["gpus"], old["host"]) == ({"0": {"power_w": [1.0]}}, {}), "a portal of version 0.1 refuses the others"
     known = {"gpus": ["clock_mhz"], "host": ["load"]}
-    new = telemetry_body(batch, boot_id="b", period_s=1.0, known=known)
-    assert (new["gpus"], new["host"]) == ({"0": {"clock_mhz": [2.0]}}, {"load": [3.0]})
+    body = telemetry_body(batch, boot_id="b", period_s=1.0, known=known)
+    assert (body["gpus"], body["host"]) == ({"0": {"clock_mhz": [2.0]}}, {"load": [3.0]})
 
 
 def test_window_forgets_the_oldest_and_splits_at_gaps():
@@ -257,10 +255,10 @@ def test_a_virtual_memory_is_drawn_from_by_what_computes_and_slows_the_jobs_on_g
         return {"hog": PartUse((), cpu, 0.0, 1.0, cores=cores, traffic=hog), "training": trains}
 
     for cores, cpu, share in ((8, 0.24, 90.0), (8, 0.12, 45.0), (4, 0.24, 45.0), (8, 0.0, 0.0)):
-        found = traffic.look(uses(cores, cpu))
-        assert (found.parts["hog"], found.share) == (pytest.approx(share), pytest.approx(share + 5))
+        found = traffic.read_traffic(uses(cores, cpu))
+        assert (found.parts["hog"], found.memory_share) == (pytest.approx(share), pytest.approx(share + 5))
     greedy = {"a": PartUse((), 0.24, 0.0, 1.0, cores=8, traffic=traffic_parse("400", cores=8))}
-    assert traffic.look(greedy).share == pytest.approx(100)
+    assert traffic.read_traffic(greedy).memory_share == pytest.approx(100)
     sampler = SimulatedSampler(GPUS, core_share=0.03, traffic=traffic)
     for _ in range(40):
         beside = sampler.sample(list(uses(8, 0.24).values()))[0].utilisation

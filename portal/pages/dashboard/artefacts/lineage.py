@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
@@ -10,12 +10,11 @@ from portal.pages.dashboard.artefacts.tree import page_url
 from portal.work.jobs.finding.lineage import MOST_TOLD, began_from, continued_by
 
 if TYPE_CHECKING:
-    from portal.pages.dashboard.artefacts.context import LineageContext
     from portal.work.jobs.finding.lineage import Began
     from portal.work.jobs.models import Job
 
 
-def lineage_make(job: Job) -> LineageContext | None:
+def lineage_make(job: Job) -> dict[str, Any] | None:
     """Fill the card; None where the job stands alone. At most five queries, and one for each folder that it began from."""
     began, later = began_from(job), continued_by(job)
     shown = list(later[: MOST_TOLD + 1])

@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.artefacts.curves import curves_of
-from portal.pages.dashboard.artefacts.figures import AXES, SCALES, SMOOTHINGS
+from portal.pages.dashboard.artefacts.curves import AXES, SCALES, SMOOTHINGS, curves_of
 from portal.pages.dashboard.artefacts.previews import picture_url, preview_or_why
 from portal.pages.dashboard.artefacts.tree import continue_url, file_row, page_url, tree_of
 from portal.pages.dashboard.parts.formatting import number
@@ -22,13 +21,6 @@ from portal.work.previews.curves.names import holds_curves
 if TYPE_CHECKING:
     from django.http import QueryDict
 
-    from portal.pages.dashboard.artefacts.context import (
-        ArtefactsCard,
-        ArtefactsContext,
-        CurvesContext,
-        QuotaRow,
-        ShownFile,
-    )
     from portal.pages.dashboard.parts.context import Choice, PlotContext
     from portal.people.tenants.models import User
     from portal.work.artefacts.selectors import Summary
@@ -78,7 +70,7 @@ class ArtefactQuery:
         return {name: value for name, value in parts.items() if value and value not in usual}
 
 
-def artefacts_context(*, job: Job, query: ArtefactQuery, user: User) -> ArtefactsContext:
+def artefacts_context(*, job: Job, query: ArtefactQuery, user: User) -> dict[str, Any]:
     """Fill the page. Raises NotFound for a file that is not there."""
     rows = list(artefacts_of(job, under=query.under))
     tree, hidden = tree_of(job, rows, under=query.under, selected=query.path)
@@ -111,7 +103,7 @@ def shown_part(*, job: Job, query: ArtefactQuery, user: User) -> dict[str, Any]:
     return {"id": job.number, "shown": shown_make(job, query), "may_remove": may(user, job.tenant, WORK)}
 
 
-def artefacts_card(job: Job) -> ArtefactsCard | None:
+def artefacts_card(job: Job) -> dict[str, Any] | None:
     """Fill the card on the job's page: the newest files and two curves; None where nothing came and nothing will."""
     found = artefacts_summary(job)
     nothing = not (found.files or found.notes) and job.state not in LIVE
@@ -131,7 +123,7 @@ def artefacts_card(job: Job) -> ArtefactsCard | None:
     }
 
 
-def shown_make(job: Job, query: ArtefactQuery) -> ShownFile | None:
+def shown_make(job: Job, query: ArtefactQuery) -> dict[str, Any] | None:
     """Fill the pane of the selected file. Raises NotFound."""
     if not query.path:
         return None
@@ -153,7 +145,7 @@ def shown_make(job: Job, query: ArtefactQuery) -> ShownFile | None:
     }
 
 
-def curves_make(job: Job, query: ArtefactQuery, *, most: int) -> CurvesContext | None:
+def curves_make(job: Job, query: ArtefactQuery, *, most: int) -> dict[str, Any] | None:
     """Fill the plots of the job's curves; None where there are none."""
     told = curves_of(job)
     if told is None:
@@ -197,7 +189,7 @@ def _choices(
     ]
 
 
-def _quota(job: Job, found: Summary) -> QuotaRow:
+def _quota(job: Job, found: Summary) -> dict[str, Any]:
     use = tenant_use(job.tenant)
     kept = f"Kept for {use.days} days after the job's end" if use.days else "Kept until somebody removes them"
     return {

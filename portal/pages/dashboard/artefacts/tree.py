@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -13,7 +13,6 @@ from portal.work.previews.curves.names import holds_curves
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from portal.pages.dashboard.artefacts.context import FileRow, FolderRow
     from portal.work.artefacts.models import Artefact
     from portal.work.jobs.models import Job
 
@@ -37,7 +36,7 @@ def continue_url(job: Job, path: str) -> str:
     return f"{reverse('job-submit')}?{urlencode({'from': job.number, 'begin_with': path})}"
 
 
-def file_row(job: Job, row: Artefact, *, selected: str = "", under: str = "") -> FileRow:
+def file_row(job: Job, row: Artefact, *, selected: str = "", under: str = "") -> dict[str, Any]:
     return {
         "name": row.path.rpartition("/")[2],
         "path": row.path,
@@ -69,7 +68,7 @@ def icon_of(path: str) -> str:
     return "box" if name.endswith(BOXES) else "file"
 
 
-def tree_of(job: Job, rows: Iterable[Artefact], *, under: str, selected: str) -> tuple[FolderRow, int]:
+def tree_of(job: Job, rows: Iterable[Artefact], *, under: str, selected: str) -> tuple[dict[str, Any], int]:
     """Return the folder `under` with everything below it, and the count of its files without a row."""
     top, listed, hidden = _folder(job, "", under), 0, 0
     places = {under: top}
@@ -94,7 +93,7 @@ def tree_of(job: Job, rows: Iterable[Artefact], *, under: str, selected: str) ->
     return top, hidden
 
 
-def _folder(job: Job, name: str, path: str) -> FolderRow:
+def _folder(job: Job, name: str, path: str) -> dict[str, Any]:
     url, again = page_url(job, under=path), continue_url(job, f"{path}/")
     return {
         "name": name,
@@ -108,7 +107,7 @@ def _folder(job: Job, name: str, path: str) -> FolderRow:
     }
 
 
-def _place(job: Job, places: dict[str, FolderRow], folder: str, under: str) -> str:
+def _place(job: Job, places: dict[str, dict[str, Any]], folder: str, under: str) -> str:
     """Return the folder that a file's row stands in; very deep ones stand in the last that is drawn."""
     start = len(under) + 1 if under else 0
     parts = folder[start:].split("/")[:MOST_DEPTH] if len(folder) >= start and folder != under else []

@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import JsonResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_POST
 
 from portal.foundation.errors import BerthError, NotFound
-from portal.pages.dashboard.artefacts.curves import curves_of
-from portal.pages.dashboard.artefacts.figures import curve_figure
+from portal.pages.dashboard.artefacts.curves import curve_figure, curves_of
 from portal.pages.dashboard.artefacts.page import ArtefactQuery, artefacts_context, shown_part
 from portal.pages.dashboard.artefacts.previews import picture_answer
 from portal.pages.dashboard.artefacts.tree import page_url
@@ -39,8 +36,6 @@ def _job(request: HttpRequest, number: str) -> Job:
     return job
 
 
-@login_required
-@require_GET
 def job_artefacts(request: HttpRequest, number: str) -> HttpResponse:
     job = _job(request, number)
     page_follow(request, "cluster", f"job:{job.pk}")
@@ -48,8 +43,6 @@ def job_artefacts(request: HttpRequest, number: str) -> HttpResponse:
     return render(request, "artefacts/page.html", {"artefacts": context})
 
 
-@login_required
-@require_GET
 def job_artefacts_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:
     job = _job(request, number)
     if name not in FRAGMENTS:
@@ -59,8 +52,6 @@ def job_artefacts_fragment(request: HttpRequest, number: str, name: str) -> Http
     return render(request, template, {"artefacts": context})
 
 
-@login_required
-@require_GET
 def job_artefacts_figure(request: HttpRequest, number: str) -> JsonResponse:
     """Answer with one curve by its name."""
     query = ArtefactQuery.of(request.GET)
@@ -76,8 +67,6 @@ def job_artefacts_figure(request: HttpRequest, number: str) -> JsonResponse:
     return JsonResponse(figure)
 
 
-@login_required
-@require_GET
 def job_artefacts_picture(request: HttpRequest, number: str) -> HttpResponseBase:
     job = _job(request, number)
     row = artefact_get(job, ArtefactQuery.of(request.GET).path)
@@ -86,8 +75,6 @@ def job_artefacts_picture(request: HttpRequest, number: str) -> HttpResponseBase
     return picture_answer(request, job, row)
 
 
-@login_required
-@require_GET
 def job_artefacts_download(request: HttpRequest, number: str) -> HttpResponseBase:
     """Send one file (`path`), or a folder or all as a tar (`under`); always as a download, in ranges where asked."""
     job, query = _job(request, number), ArtefactQuery.of(request.GET)
@@ -98,8 +85,6 @@ def job_artefacts_download(request: HttpRequest, number: str) -> HttpResponseBas
     return download_answer(request, found, content_type="application/x-tar")
 
 
-@login_required
-@require_POST
 def job_artefacts_remove(request: HttpRequest, number: str) -> HttpResponse:
     """Remove one file, or all below a folder; nothing named removes nothing."""
     job, path = _job(request, number), request.POST.get("path", "")

@@ -1,5 +1,4 @@
 """The cluster as numbers: one compact JSON for every reader, computed once a second, sent on as differences.
 
-`facts` reads the database, `shares` what was held over h hours, `groups` sums up, `board` puts them together,
-`differences` compares two boards, `feed` keeps the present one in Redis, `ticker` sends what changed.
+`facts` reads the database, `board` sums up and puts together, `feed` keeps the present board in Redis, `ticker` sends changes.
 """

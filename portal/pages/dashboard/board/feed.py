@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from django.conf import settings
 from django.utils import timezone
 
+from portal.foundation.errors import BerthError
 from portal.foundation.events.services import live_event
 from portal.foundation.events.shared import RELEASE, Away, Sharing, client
 from portal.pages.dashboard.board.board import board_made
@@ -26,6 +27,17 @@ if TYPE_CHECKING:
     import redis
 
     from portal.pages.dashboard.board.board import Board
+
+HORIZONS_H = (1, 6, 24)
+
+
+def horizon(text: str | None) -> int:
+    """Return h of `?h=`. Raises BerthError for anything but the choices that the page offers."""
+    if not text:
+        return HORIZONS_H[0]
+    if text not in {str(hours) for hours in HORIZONS_H}:
+        raise BerthError("invalid", f"`h` must be {' or '.join(map(str, HORIZONS_H))}, in hours.", field="h")
+    return int(text)
 
 
 COLUMNS = ("active", "use", "memory", "state", "health", "heard")

@@ -15,8 +15,7 @@ from django.db import close_old_connections
 from portal.foundation.events.following import followed, nodes_measured
 from portal.foundation.events.services import live_event
 from portal.foundation.events.shared import Away, client
-from portal.pages.dashboard.board.feed import EVERY_S, stream_of, tick
-from portal.pages.dashboard.board.horizons import HORIZONS_H
+from portal.pages.dashboard.board.feed import EVERY_S, HORIZONS_H, stream_of, tick
 
 log = logging.getLogger(__name__)
 

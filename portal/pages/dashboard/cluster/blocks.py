@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from portal.cluster.models import HEALTHS
 from portal.pages.dashboard.board.facts import UP
@@ -11,7 +11,6 @@ from portal.pages.dashboard.parts.formatting import DASH, number
 
 if TYPE_CHECKING:
     from portal.pages.dashboard.board.facts import Facts
-    from portal.pages.dashboard.cluster.context import BlockCell, BlockRow, BlocksContext
     from portal.pages.dashboard.parts.context import Rich
     from portal.pages.dashboard.parts.snapshot import Snapshot
 
@@ -19,7 +18,7 @@ STEPS = 4
 """Steps of either ramp: one for each job to spare or short; the last stands for all higher counts."""
 
 
-def blocks_context(snapshot: Snapshot) -> BlocksContext | None:
+def blocks_context(snapshot: Snapshot) -> dict[str, Any] | None:
     """Return the table: one row for each node, or for each GPU type when nodes are many; None without any GPU."""
     facts = snapshot.facts
     nodes = [place for place in facts.alive if facts.gpus[place]]
@@ -82,7 +81,7 @@ def _bucketed(counts: Counter[int], sizes: list[int]) -> Counter[int]:
     return found
 
 
-def _node_rows(nodes: list[int], sizes: list[int], facts: Facts) -> list[BlockRow]:
+def _node_rows(nodes: list[int], sizes: list[int], facts: Facts) -> list[dict[str, Any]]:
     return [
         {
             "name": facts.names[place] + (f", {each.gpu_type}" if len(blocks) > 1 else ""),
@@ -96,7 +95,7 @@ def _node_rows(nodes: list[int], sizes: list[int], facts: Facts) -> list[BlockRo
     ]
 
 
-def _type_rows(nodes: list[int], sizes: list[int], facts: Facts) -> list[BlockRow]:
+def _type_rows(nodes: list[int], sizes: list[int], facts: Facts) -> list[dict[str, Any]]:
     """Add up the nodes of each GPU type."""
     by_type: dict[str, list[int]] = defaultdict(list)
     for place in nodes:
@@ -112,7 +111,7 @@ def _type_rows(nodes: list[int], sizes: list[int], facts: Facts) -> list[BlockRo
     ]
 
 
-def _type_cell(size: int, places: list[int], facts: Facts) -> BlockCell:
+def _type_cell(size: int, places: list[int], facts: Facts) -> dict[str, Any]:
     count = _placeable(size, places, facts)
     return {"text": number(count) if count else DASH, "fill": ramp_of(count)}
 
@@ -125,7 +124,7 @@ def _amounts(idle: tuple[int, int]) -> str:
     return f"{number(idle[0])}, {number(idle[1])}"
 
 
-def _cell(size: int, idle: tuple[int, int], gpu_count: int) -> BlockCell:
+def _cell(size: int, idle: tuple[int, int], gpu_count: int) -> dict[str, Any]:
     gpus, cores = idle
     if size > gpu_count:
         return {"text": DASH, "fill": "none"}
@@ -143,22 +142,27 @@ def ramp_of(count: int) -> str:
     return f"ramp-{min(count, STEPS - 1) + 1}" if count else "none"
 
 
-def _total_row(placeable: dict[int, int], nodes: list[int], facts: Facts) -> BlockRow:
-    cells: list[BlockCell] = [{"text": number(count), "fill": ramp_of(count)} for count in placeable.values()]
+def _total_row(placeable: dict[int, int], nodes: list[int], facts: Facts) -> dict[str, Any]:
+    cells: list[dict[str, Any]] = [{"text": number(count), "fill": ramp_of(count)} for count in placeable.values()]
     return {"name": "Placeable now", "note": _amounts(_sum_idle(nodes, facts)), "cells": cells, "total": True}
 
 
-def _waiting_row(sizes: list[int], placeable: dict[int, int], demand: Counter[int], at_quota: Counter[int]) -> BlockRow:
+def _waiting_row(
+    sizes: list[int], placeable: dict[int, int], demand: Counter[int], at_quota: Counter[int]
+) -> dict[str, Any]:
     count = sum(demand.values()) + sum(at_quota.values())
     cells = [_waiting_cell(demand[size], at_quota[size], placeable[size]) for size in sizes]
     return {"name": "Waiting jobs", "note": f"{number(count)}, by smallest size", "cells": cells, "total": False}
 
 
-def _waiting_cell(waiting: int, at_quota: int, placeable: int) -> BlockCell:
+def _waiting_cell(waiting: int, at_quota: int, placeable: int) -> dict[str, Any]:
     short = max(0, waiting - placeable)
     notes = [f"{number(short)} short"] if short else []
     notes += [f"{number(at_quota)} at quota" if waiting else "at quota"] if at_quota else []
-    cell: BlockCell = {"text": number(waiting + at_quota), "fill": f"short-{min(short, STEPS)}" if short else "none"}
+    cell: dict[str, Any] = {
+        "text": number(waiting + at_quota),
+        "fill": f"short-{min(short, STEPS)}" if short else "none",
+    }
     if notes:
         cell["note"] = ", ".join(notes)
     return cell

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from portal.cluster.models import Gpu, Node
-    from portal.pages.dashboard.cluster.context import FindingRow, GpuRow
     from portal.pages.dashboard.parts.snapshot import Snapshot
 
 THROTTLES = {
@@ -27,10 +26,10 @@ THROTTLES = {
 LEVELS = {"warn": "told", "drain": "no new jobs", "fail": "failed"}
 
 
-def finding_rows(node: Node, snapshot: Snapshot) -> list[FindingRow]:
+def finding_rows(node: Node, snapshot: Snapshot) -> list[dict[str, Any]]:
     """Return the findings of the node's checks, and foreign users of its GPUs; remedies are for operators."""
     operates = snapshot.user.is_operator
-    rows: list[FindingRow] = [
+    rows: list[dict[str, Any]] = [
         {
             "what": _subject(each["subject"]),
             "level": "overruled" if f"{each['subject']} {each['check']}" in node.overruled else LEVELS[each["level"]],
@@ -54,7 +53,7 @@ def _subject(subject: str) -> str:
     return "Node" if subject == "node" else f"GPU {subject.removeprefix('gpu:')}"
 
 
-def gpu_rows(node: Node, snapshot: Snapshot) -> list[GpuRow]:
+def gpu_rows(node: Node, snapshot: Snapshot) -> list[dict[str, Any]]:
     """Return each GPU's last figures; a dash where its driver does not tell one."""
     live = snapshot.live_gpus(node)
     names = _short_names(gpu_types(node))
@@ -71,7 +70,7 @@ def _short_names(types: Iterable[str]) -> dict[str, str]:
     return names if len(names) > 1 else {}
 
 
-def _row(gpu: Gpu, sample: dict[str, Any], gpu_type: str) -> GpuRow:
+def _row(gpu: Gpu, sample: dict[str, Any], gpu_type: str) -> dict[str, Any]:
     used = sample.get("memory_mib")
     free = None if used is None else max(0.0, gpu.memory_mib - used)
     corrected, uncorrected = sample.get("ecc_corrected"), sample.get("ecc_uncorrected")

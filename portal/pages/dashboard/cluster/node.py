@@ -14,19 +14,17 @@ from portal.pages.dashboard.cluster.page import EVENTS_SHOWN, event_rows, node_r
 from portal.pages.dashboard.cluster.plots import figure_make, plot_contexts, range_choices, range_seconds
 from portal.pages.dashboard.overview.nodes import active_words, gpu_groups, gpu_types, gpu_words
 from portal.pages.dashboard.parts.formatting import GIB_MIB, number
-from portal.pages.dashboard.parts.gpu_sharing import part_words
-from portal.pages.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
-from portal.pages.dashboard.parts.slowed import on_node, slowed_rows
+from portal.pages.dashboard.parts.neighbours import on_node, part_words, slowed_rows
+from portal.pages.dashboard.parts.snapshot import OTHER_TENANT
 from portal.planning.estimation.links import links_words
 from portal.planning.estimation.models import Link
 from portal.planning.estimation.selectors import node_speed
+from portal.work.jobs.selectors import ANOTHERS
 
 if TYPE_CHECKING:
     from portal.cluster.models import Node
-    from portal.pages.dashboard.cluster.context import NodeJob, NodePageContext
     from portal.pages.dashboard.parts import figures
     from portal.pages.dashboard.parts.context import Fact
-    from portal.pages.dashboard.parts.slowed import SlowedRow
     from portal.pages.dashboard.parts.snapshot import Snapshot
     from portal.work.jobs.models import Allocation, Job
 
@@ -39,7 +37,7 @@ def node_get(snapshot: Snapshot, name: str) -> Node:
     return found
 
 
-def node_context(snapshot: Snapshot, name: str, *, chosen: str | None = None) -> NodePageContext:
+def node_context(snapshot: Snapshot, name: str, *, chosen: str | None = None) -> dict[str, Any]:
     node = node_get(snapshot, name)
     range_seconds(chosen)
     return {
@@ -60,7 +58,7 @@ def node_context(snapshot: Snapshot, name: str, *, chosen: str | None = None) ->
     }
 
 
-def _slowed(node: Node, snapshot: Snapshot) -> list[SlowedRow]:
+def _slowed(node: Node, snapshot: Snapshot) -> list[dict[str, Any]]:
     def called(job: Job) -> str:
         return f"#{job.number}" if snapshot.reader.sees(job.tenant_id) else ANOTHERS
 
@@ -242,7 +240,7 @@ def isolation_words(isolation: dict[str, Any]) -> tuple[str, str]:
     return "on", why or "jobs are kept out of Berth's files and processes and of each other's"
 
 
-def _job(part: Allocation, snapshot: Snapshot) -> NodeJob:
+def _job(part: Allocation, snapshot: Snapshot) -> dict[str, Any]:
     attempt, job = part.attempt, part.attempt.job
     shown = snapshot.reader.sees(job.tenant_id)
     indices = [

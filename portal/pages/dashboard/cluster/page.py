@@ -12,21 +12,19 @@ from django.utils.http import urlencode
 from portal.cluster.selectors import event_told, node_events
 from portal.foundation.errors import BerthError, NotFound
 from portal.foundation.layout import Layout, read_json
+from portal.pages.dashboard.board.board import group_titles, groupings
 from portal.pages.dashboard.board.facts import UP
-from portal.pages.dashboard.board.groups import group_titles, groupings
 from portal.pages.dashboard.cluster.blocks import blocks_context
 from portal.pages.dashboard.overview.nodes import active_words, gpu_cells, gpu_types, health_word
 from portal.pages.dashboard.overview.page import board_context, board_url, fragments_plot, grown_html
 from portal.pages.dashboard.parts.formatting import GIB_MIB, count_of, number
-from portal.pages.dashboard.parts.kept import kept_rows
-from portal.pages.dashboard.parts.sharing_html import shared_html
-from portal.pages.dashboard.parts.snapshot import Snapshot
+from portal.pages.dashboard.parts.neighbours import kept_rows
+from portal.pages.dashboard.parts.snapshot import Snapshot, shared_html
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from portal.cluster.models import Node, NodeEvent
-    from portal.pages.dashboard.cluster.context import ClusterContext, ClusterEvent, NodeRow, NodeTypeGroup
     from portal.people.tenants.models import User
 
 
@@ -38,7 +36,7 @@ PLOT_HOURS = 6
 NO_TYPE = "Without GPUs"
 
 
-def cluster_context(snapshot: Snapshot) -> ClusterContext:
+def cluster_context(snapshot: Snapshot) -> dict[str, Any]:
     """Return the page's frame, and in `html` its fragments as readers share them."""
     is_large = snapshot.is_large
     names = [name for name in FRAGMENTS if name != "nodes" or not is_large]
@@ -86,9 +84,9 @@ def _subtitle(snapshot: Snapshot) -> str:
     return f"{count} node{'s' if nodes != 1 else ''} up, {has}"
 
 
-def node_groups(snapshot: Snapshot) -> list[NodeTypeGroup]:
+def node_groups(snapshot: Snapshot) -> list[dict[str, Any]]:
     """Return the nodes under their GPU type; those without GPUs come last."""
-    by_type: dict[str, list[NodeRow]] = {}
+    by_type: dict[str, list[dict[str, Any]]] = {}
     for node in sorted(snapshot.nodes, key=lambda node: (_type_of(node) == NO_TYPE, _type_of(node), node.name)):
         by_type.setdefault(_type_of(node), []).append(node_row(node, snapshot))
     return [{"title": title, "note": _group_note(rows), "rows": rows} for title, rows in by_type.items()]
@@ -98,13 +96,13 @@ def _type_of(node: Node) -> str:
     return " + ".join(name for name, _ in gpu_types(node).most_common()) or NO_TYPE
 
 
-def _group_note(rows: list[NodeRow]) -> str:
+def _group_note(rows: list[dict[str, Any]]) -> str:
     nodes = count_of(len(rows), "node")
     gpus = sum(row["gpu_count"] for row in rows)
     return f"{nodes}, {sum(row['gpus_held'] for row in rows)} of {count_of(gpus, 'GPU')} held" if gpus else nodes
 
 
-def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
+def node_row(node: Node, snapshot: Snapshot) -> dict[str, Any]:
     parts = snapshot.parts_by_node[node.pk]
     cells = gpu_cells(node, snapshot)
     cores = {True: 0, False: 0}
@@ -117,7 +115,7 @@ def node_row(node: Node, snapshot: Snapshot) -> NodeRow:
         "name": node.name,
         "url": reverse("node-detail", args=[node.name]),
         "contact_at": node.last_contact_at.isoformat() if node.last_contact_at else None,
-        "health": node.health,  # type: ignore[typeddict-item]
+        "health": node.health,
         "health_word": health_word(node, snapshot.now),
         "cells": cells,
         "gpus_held": len(cells) - idle_gpus - closed - sharing,
@@ -144,7 +142,7 @@ def _note(idle_gpus: int, idle_cores: int, closed: int, sharing: int) -> str | N
     return "; ".join(said) or None
 
 
-def event_rows(events: list[NodeEvent], user: User) -> list[ClusterEvent]:
+def event_rows(events: list[NodeEvent], user: User) -> list[dict[str, Any]]:
     """Return events, as far as this user may read them."""
     told = [(event, *event_told(event, user)) for event in events]
     return [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal.nodes.channel import channel_of
 from portal.pages.dashboard.terminal.session import CALL_S
-from workers.protocol.frames import ClosedError, FrameError, Kind, Stream, pack, saying, unpack
+from workers.protocol.frames import ClosedError, FrameError, Kind, Stream, pack, pack_end, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -48,7 +48,7 @@ class Connections:
         if stream is not None:
             raise FrameError(f"stream {number} is open already")
         if len(self._streams) >= MOST_STREAMS:
-            await self._send(pack(Kind.CLOSE, number, saying("too_many", TOO_MANY)))
+            await self._send(pack(Kind.CLOSE, number, pack_end("too_many", TOO_MANY)))
             return
         stream = self._streams[number] = Stream(number, self._send)
         task = asyncio.ensure_future(self._serve(stream))
@@ -68,7 +68,7 @@ class Connections:
             del self._streams[near.number]
         near.end(code, detail)
         try:
-            await self._send(pack(Kind.CLOSE, near.number, saying(code, detail)))
+            await self._send(pack(Kind.CLOSE, near.number, pack_end(code, detail)))
         except OSError:  # the program is gone
             return
 

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
 from django.db import DatabaseError, InterfaceError
@@ -19,20 +18,15 @@ from django.db import DatabaseError, InterfaceError
 from portal.foundation.api.sockets import SIGNED_OUT
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.forward.carrying import Connections
-from portal.pages.dashboard.terminal.callers import program_serve
-from portal.pages.dashboard.terminal.places import PLACES
-from portal.pages.dashboard.terminal.rights import begun_record, ended_record, rank_of
-from portal.pages.dashboard.terminal.session import ended_tell, json_of
-from portal.pages.dashboard.terminal.watching import Ended, session_watch
+from portal.pages.dashboard.terminal.callers import ASKED_S, AWAY, program_serve
+from portal.pages.dashboard.terminal.rights import PLACES, begun_record, ended_record
+from portal.pages.dashboard.terminal.session import Ended, ended_tell, json_of, session_watch
 from workers.protocol.frames import FrameError
 
 if TYPE_CHECKING:
     from portal.pages.dashboard.terminal.callers import Caller
     from portal.pages.dashboard.terminal.rights import Place
 
-ASKED_S = 15.0
-"""A program must send its request within this time."""
-AWAY = "The portal's database does not answer."
 GONE = "The attempt of the job that it led to has ended."
 
 
@@ -54,7 +48,7 @@ async def _served(caller: Caller, receive: Any, send: Any) -> Ended:
         if message["type"] != "websocket.receive":
             return "left", ""
         port = port_of(json_of(message.get("text") or ""))
-        place = await database_sync_to_async(_place)(caller)
+        place = await database_sync_to_async(caller.place)()
     except TimeoutError:
         return "invalid", f"Nothing was asked for within {ASKED_S:g} seconds."
     except BerthError as error:
@@ -128,13 +122,8 @@ async def _watch(caller: Caller, place: Place, connections: Connections) -> Ende
 
 def _runs_still(caller: Caller, place: Place) -> bool:
     try:
-        return _place(caller).asked == place.asked
+        return caller.place().asked == place.asked
     except BerthError:
         return False
     except (DatabaseError, InterfaceError):
         return True  # asked again; the node knows as well
-
-
-def _place(caller: Caller) -> Place:
-    query = parse_qs(caller.scope["query_string"].decode("latin-1"))
-    return caller.place(rank_of(query.get("rank", ["0"])[0]))

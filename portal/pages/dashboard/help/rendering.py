@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
 
-from portal.pages.dashboard.help.guides import NAMES_BY_FILE, guide_find
+from portal.pages.dashboard.help.guides import GUIDES, NAMES_BY_FILE, guide_find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,3 +165,17 @@ def _sections(tokens: Sequence[Token], headings: Sequence[Heading]) -> list[Sect
             texts.append(token.content)
     sections.append(Section(heading, " ".join(texts)))
     return [section for section in sections if section.heading.text]
+
+
+@functools.cache
+def words() -> dict[str, tuple[str, str]]:
+    """Return {word in lower case: (its meaning, the row's address)}. A row of several words stands under each."""
+    page = reverse("help-guide", args=["words"])
+    found: dict[str, tuple[str, str]] = {}
+    for section in guide_render(GUIDES["words"]).sections:
+        if not section.heading.slug.startswith("word-"):
+            continue
+        meaning = section.text.split(" | ")[0]
+        for word in section.heading.text.split(", "):
+            found.setdefault(word.lower(), (meaning, f"{page}#{section.heading.slug}"))
+    return found

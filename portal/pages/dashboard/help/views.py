@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.contrib.auth.decorators import login_required
 from django.http import FileResponse, Http404
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
 
 from portal import VERSION
 from portal.pages.dashboard.help.guides import groups_for, guide_find, image_find
@@ -21,8 +19,6 @@ OUTLINE_LEVELS = (2, 3)
 MOST_OUTLINED = 60
 
 
-@login_required
-@require_GET
 def help_index(request: HttpRequest) -> HttpResponse:
     question = request.GET.get("q", "").replace("\0", "").strip()[:LONGEST_QUESTION]
     operator = request.user.is_operator
@@ -32,8 +28,6 @@ def help_index(request: HttpRequest) -> HttpResponse:
     return render(request, "help/index.html", context)
 
 
-@login_required
-@require_GET
 def help_guide(request: HttpRequest, name: str) -> HttpResponse:
     guide = guide_find(name)
     if guide is None:
@@ -51,8 +45,6 @@ def help_guide(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "help/guide.html", context)
 
 
-@login_required
-@require_GET
 def help_image(request: HttpRequest, name: str) -> FileResponse:
     path = image_find(name)
     if path is None:

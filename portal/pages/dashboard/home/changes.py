@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q
 from django.urls import reverse
@@ -15,7 +15,6 @@ from portal.work.jobs.states import FINAL
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from portal.pages.dashboard.home.context import HomeChange
     from portal.pages.dashboard.home.scope import Scope
 
 SHOWN = 7
@@ -42,7 +41,7 @@ FOLLOWS = {"preempted": "stop-ordered", "requeued": "preempted"}
 """Kinds that only follow from the job's event before, which get no line: by kind, the kind before."""
 
 
-def changes_make(scope: Scope) -> list[HomeChange]:
+def changes_make(scope: Scope) -> list[dict[str, Any]]:
     """Return the latest changes, latest first; equal ones of one job that follow each other are one line. Two queries."""
     since = scope.now - SINCE
     active = Q(ended_at__gte=since) | ~Q(state__in=FINAL)
@@ -50,7 +49,7 @@ def changes_make(scope: Scope) -> list[HomeChange]:
     events = JobEvent.objects.filter(job_id__in=list(jobs), at__gte=since, kind__in=STATES).order_by("-id")[
         :EVENTS_MOST
     ]
-    found: list[HomeChange] = []
+    found: list[dict[str, Any]] = []
     for (job_id, kind), group in groupby(_causes(events), key=lambda event: (event.job_id, event.kind)):
         same = list(group)
         job = jobs[job_id]

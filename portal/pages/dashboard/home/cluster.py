@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Case, CharField, Count, F, Value, When
 from django.urls import reverse
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from portal.pages.dashboard.board.facts import Facts
-    from portal.pages.dashboard.home.context import HomeCluster, HomeNode
     from portal.pages.dashboard.home.scope import Scope
     from portal.pages.dashboard.parts.snapshot import Snapshot
 
@@ -30,7 +29,7 @@ FREE = {GpuState.FOR_SHARING: "sharing", GpuState.OUT: "out"}
 """Classes of GPUs that nobody holds; the others are idle."""
 
 
-def cluster_make(scope: Scope, snapshot: Snapshot) -> HomeCluster:
+def cluster_make(scope: Scope, snapshot: Snapshot) -> dict[str, Any]:
     """Return the card. Its figures are those that the whole cluster's overview shows."""
     few = len(snapshot.facts.names) <= CELLS_UP_TO
     nodes = (_by_node if few else _by_type)(scope, snapshot.facts)
@@ -54,7 +53,7 @@ def _whose(scope: Scope) -> Case:
     )
 
 
-def _by_node(scope: Scope, facts: Facts) -> list[HomeNode]:
+def _by_node(scope: Scope, facts: Facts) -> list[dict[str, Any]]:
     """A cell a GPU. One query."""
     held = GpuAllocation.objects.filter(released_at=None).annotate(whose=_whose(scope))
     whose: dict[int, str] = {}
@@ -70,7 +69,7 @@ def _by_node(scope: Scope, facts: Facts) -> list[HomeNode]:
     return found
 
 
-def _node(name: str, note: str, cells: list[str]) -> HomeNode:
+def _node(name: str, note: str, cells: list[str]) -> dict[str, Any]:
     counts = Counter(cells)
     return {
         "name": name,
@@ -83,7 +82,7 @@ def _node(name: str, note: str, cells: list[str]) -> HomeNode:
     }
 
 
-def _by_type(scope: Scope, facts: Facts) -> list[HomeNode]:
+def _by_type(scope: Scope, facts: Facts) -> list[dict[str, Any]]:
     """A bar a GPU type. One query, an aggregate."""
     held = GpuAllocation.objects.filter(released_at=None).annotate(
         whose=_whose(scope), kind=F("gpu__node__gpu_type__name")
@@ -105,7 +104,7 @@ def _by_type(scope: Scope, facts: Facts) -> list[HomeNode]:
     return [_bar(kind, total, counts[kind]) for kind, total in sorted(totals.items()) if kind and total]
 
 
-def _bar(kind: str, total: int, parts: Counter[str]) -> HomeNode:
+def _bar(kind: str, total: int, parts: Counter[str]) -> dict[str, Any]:
     parts["idle"] = max(0, total - parts.total())
     return {
         "name": kind,
@@ -122,7 +121,7 @@ def _words(counts: Counter[str]) -> str:
     return ", ".join(f"{counts[name]} {WORDS[name]}" for name in CLASSES if counts[name])
 
 
-def _legend(scope: Scope, nodes: Iterable[HomeNode]) -> list[tuple[str, str]]:
+def _legend(scope: Scope, nodes: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
     sums: Counter[str] = Counter()
     for node in nodes:
         sums.update(Counter(node["cells"]))

@@ -10,9 +10,9 @@ from django.urls import reverse
 
 from portal.pages.dashboard.home.lines import HOURS, start_line
 from portal.pages.dashboard.jobs.query import MINE, WITHIN, ListQuery, states_named
-from portal.pages.dashboard.jobs.remedies import remedy_for
 from portal.pages.dashboard.jobs.rows import array_summary, gpus_words
-from portal.pages.dashboard.parts.ends import expected_end, ran_s
+from portal.pages.dashboard.jobs.why import remedy_for
+from portal.pages.dashboard.parts.expected import expected_end, ran_s
 from portal.pages.dashboard.parts.formatting import duration, number
 from portal.planning.estimation.selectors import progress_fractions
 from portal.planning.rounds.read.figures import JobNumbers
@@ -25,7 +25,6 @@ from portal.work.jobs.states import FINAL, LIVE, RETRIED, JobState
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from portal.pages.dashboard.home.context import HomeGroup, HomeJob, HomeJobs
     from portal.pages.dashboard.home.scope import Scope
     from portal.pages.dashboard.parts.context import Rich, Segment
     from portal.planning.rounds.read.forecasts import Start
@@ -34,7 +33,7 @@ ROWS = 5
 WAITING = tuple(state for state in JobState if state not in FINAL and state not in LIVE)
 
 
-def jobs_make(scope: Scope) -> HomeJobs:
+def jobs_make(scope: Scope) -> dict[str, Any]:
     """Return the groups. Eleven queries, however many jobs there are."""
     groups = [_running(scope), _waiting(scope), _ended(scope)]
     counts = [f"{number(group['count'])} {group['name'].lower()}" for group in groups]
@@ -56,7 +55,7 @@ def _read(jobs: Any) -> list[Job]:
     return list(jobs.select_related("tenant", "owner")[:ROWS])
 
 
-def _group(name: str, count: int, rows: list[HomeJob], url: str, note: str = "") -> HomeGroup:
+def _group(name: str, count: int, rows: list[dict[str, Any]], url: str, note: str = "") -> dict[str, Any]:
     return {"name": name, "count": count, "note": note, "rows": rows, "more": max(0, count - len(rows)), "url": url}
 
 
@@ -73,7 +72,7 @@ class _Live:
     mine: bool
 
 
-def _running(scope: Scope) -> HomeGroup:
+def _running(scope: Scope) -> dict[str, Any]:
     jobs = scope.jobs.filter(state__in=LIVE)
     rows = _read(jobs.order_by(F("started_at").desc(nulls_first=True), "-pk"))
     allocations = Prefetch("allocations", Allocation.objects.select_related("node").order_by("rank"))
@@ -85,7 +84,7 @@ def _running(scope: Scope) -> HomeGroup:
     )
 
 
-def _blank(job: Job, mine: bool) -> HomeJob:
+def _blank(job: Job, mine: bool) -> dict[str, Any]:
     return {
         "number": job.number,
         "name": job.name,
@@ -118,7 +117,7 @@ def _gpus(job: Job, attempt: Attempt | None) -> Rich:
     return [*segments, {"text": " GPU" if one else " GPUs"}]
 
 
-def _run_row(job: Job, live: _Live) -> HomeJob:
+def _run_row(job: Job, live: _Live) -> dict[str, Any]:
     row, attempt = _blank(job, live.mine), live.attempts.get(job.pk)
     if job.array_size:
         return {**row, "goes": row["array"]["words"] if row["array"] else ""}
@@ -153,7 +152,7 @@ def _speed_words(attempt: Attempt) -> str:
 # ---- waiting ---------------------------------------------------------------------------------------------------------
 
 
-def _waiting(scope: Scope) -> HomeGroup:
+def _waiting(scope: Scope) -> dict[str, Any]:
     jobs = scope.jobs.filter(state__in=WAITING)
     order = (F("start_forecast__earliest_at").asc(nulls_last=True), "pk")
     first = list(jobs.order_by(*order).values_list("pk", flat=True)[:ROWS])  # only keys: the rows are wide
@@ -165,7 +164,7 @@ def _waiting(scope: Scope) -> HomeGroup:
     return _group("Waiting", jobs.count(), made, _list_url(scope, state=states_named(WAITING)), note)
 
 
-def _wait_row(job: Job, scope: Scope, numbers: JobNumbers, start: Start | None) -> HomeJob:
+def _wait_row(job: Job, scope: Scope, numbers: JobNumbers, start: Start | None) -> dict[str, Any]:
     row = _blank(job, scope.is_mine)
     if job.array_size:
         return {**row, "goes": row["array"]["words"] if row["array"] else ""}
@@ -185,7 +184,7 @@ def _wait_row(job: Job, scope: Scope, numbers: JobNumbers, start: Start | None) 
 # ---- ended -----------------------------------------------------------------------------------------------------------
 
 
-def _ended(scope: Scope) -> HomeGroup:
+def _ended(scope: Scope) -> dict[str, Any]:
     """The jobs that ended in the last day, failed ones first."""
     jobs = scope.jobs.filter(ended_at__gte=scope.now - WITHIN["24h"][1])
     failed = _read(jobs.filter(state__in=RETRIED).order_by("-ended_at"))
@@ -196,7 +195,7 @@ def _ended(scope: Scope) -> HomeGroup:
     return _group("Ended today", jobs.count(), made, url, "the last 24 h, failed first")
 
 
-def _end_row(job: Job, attempt: Attempt | None, mine: bool) -> HomeJob:
+def _end_row(job: Job, attempt: Attempt | None, mine: bool) -> dict[str, Any]:
     """Fill a row of an ended job; its GPUs are those of its last attempt."""
     row = _blank(job, mine)
     failed, ratio = job.state in RETRIED, latency_ratio(job)

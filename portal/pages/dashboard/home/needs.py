@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
 from portal.pages.dashboard.jobs.query import MINE, WITHIN, ListQuery, states_named
-from portal.pages.dashboard.parts.ends import expected_end, limit_at
+from portal.pages.dashboard.parts.expected import expected_end, limit_at
 from portal.pages.dashboard.parts.formatting import duration, number
 from portal.pages.dashboard.parts.quotas import near
 from portal.people.accounts.models import Looked
@@ -20,7 +20,6 @@ from portal.work.jobs.states import LIVE, QUEUED, RETRIED, JobState
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from portal.pages.dashboard.home.context import NeedLine
     from portal.pages.dashboard.home.scope import Scope
     from portal.people.tenants.models import Tenant
     from portal.work.jobs.models import Job
@@ -38,7 +37,7 @@ WORDS = {
 }
 
 
-def needs_make(scope: Scope) -> list[NeedLine]:
+def needs_make(scope: Scope) -> list[dict[str, Any]]:
     """Return at most three lines. Eight queries at most."""
     lines = [*_failures(scope), *_offers(scope), *_limits(scope), *_quotas(scope)]
     return lines[:SHOWN]
@@ -48,7 +47,7 @@ def _seen(scope: Scope, what: str) -> set[int]:
     return set(Looked.objects.filter(user=scope.user, what=what).values_list("job_id", flat=True))
 
 
-def _failures(scope: Scope) -> list[NeedLine]:
+def _failures(scope: Scope) -> list[dict[str, Any]]:
     mine = scope.jobs.filter(owner=scope.user, state__in=RETRIED, ended_at__gte=scope.now - WITHIN[FAILED_WITHIN][1])
     seen = Looked.objects.filter(user=scope.user, what="end").values("job_id")
     fresh = mine.exclude(pk__in=seen).order_by("-ended_at")
@@ -74,7 +73,7 @@ def _failures(scope: Scope) -> list[NeedLine]:
     ]
 
 
-def _failure(job: Job) -> NeedLine:
+def _failure(job: Job) -> dict[str, Any]:
     detail = f": {job.end_detail}" if job.end_detail else ""
     return {
         "icon": "s-failed",
@@ -88,14 +87,14 @@ def _failure(job: Job) -> NeedLine:
     }
 
 
-def _offers(scope: Scope) -> list[NeedLine]:
+def _offers(scope: Scope) -> list[dict[str, Any]]:
     """Offers that were worked out lately for my waiting jobs, start them at once and have them over sooner."""
     kept = JobOffers.objects.filter(
         job__owner=scope.user, job__state=JobState.PENDING, at__gte=scope.now - OFFER_AGE
     ).select_related("job")
     rows = list(kept.order_by("job_id")[:READ_MOST])
     seen = _seen(scope, "offer") if rows else set()
-    lines: list[NeedLine] = []
+    lines: list[dict[str, Any]] = []
     for row in rows:
         offer = next((each for each in row.answer["offers"] if each["starts"] and each["gains"]), None)
         if offer is None or row.job_id in seen:
@@ -117,7 +116,7 @@ def _offers(scope: Scope) -> list[NeedLine]:
     return lines[:1]
 
 
-def _limits(scope: Scope) -> list[NeedLine]:
+def _limits(scope: Scope) -> list[dict[str, Any]]:
     """My running jobs that reach their time limit soon, before they would be done."""
     live = (
         Attempt.objects.runs()
@@ -128,7 +127,7 @@ def _limits(scope: Scope) -> list[NeedLine]:
     attempts = list(live)
     seen = _seen(scope, "limit") if attempts else set()
     done = progress_fractions([attempt.job for attempt in attempts]) if attempts else {}
-    lines: list[NeedLine] = []
+    lines: list[dict[str, Any]] = []
     for attempt in attempts:
         job, at = attempt.job, limit_at(attempt.job, attempt)
         fraction = done.get(job.pk)
@@ -151,7 +150,7 @@ def _limits(scope: Scope) -> list[NeedLine]:
     return lines[:1]
 
 
-def _quotas(scope: Scope) -> list[NeedLine]:
+def _quotas(scope: Scope) -> list[dict[str, Any]]:
     for tenant in scope.tenants:
         used = scope.use[tenant.pk]
         rows = (
@@ -165,7 +164,7 @@ def _quotas(scope: Scope) -> list[NeedLine]:
     return []
 
 
-def _quota(tenant: Tenant, label: str, now: float, quota: int, states: Collection[str]) -> NeedLine:
+def _quota(tenant: Tenant, label: str, now: float, quota: int, states: Collection[str]) -> dict[str, Any]:
     full = now >= quota
     after = "a further one is refused" if label == "waiting jobs" else "further jobs wait for it"
     return {

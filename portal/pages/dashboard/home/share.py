@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import Sum
 
@@ -13,7 +13,6 @@ from portal.work.jobs.models import Attempt
 from portal.work.jobs.use import GPU_MILLI, gpus_of
 
 if TYPE_CHECKING:
-    from portal.pages.dashboard.home.context import HomeBar, HomeShare
     from portal.pages.dashboard.home.scope import Scope
     from portal.work.jobs.use import Use
 
@@ -21,7 +20,7 @@ CELLS = 40
 """Up to this number each GPU has a cell."""
 
 
-def share_make(scope: Scope, *, gpus_total: int) -> HomeShare | None:
+def share_make(scope: Scope, *, gpus_total: int) -> dict[str, Any] | None:
     """Return the card of the scope's tenant; None without a tenant. Eight queries."""
     tenant = scope.tenant
     if tenant is None:
@@ -52,7 +51,7 @@ def _mine(scope: Scope, tenant: Tenant) -> float:
     return gpus_of(live.aggregate(milli=Sum(GPU_MILLI))["milli"] or 0)
 
 
-def _gpus(tenant: Tenant, use: Use, mine: float, gpus_total: int) -> HomeBar:
+def _gpus(tenant: Tenant, use: Use, mine: float, gpus_total: int) -> dict[str, Any]:
     """GPUs that are held now, of the quota, or of the cluster's where there is none."""
     quota = tenant.gpu_quota
     total = quota if quota is not None else gpus_total
@@ -72,7 +71,7 @@ def _gpus(tenant: Tenant, use: Use, mine: float, gpus_total: int) -> HomeBar:
     }
 
 
-def _cluster(tenant: Tenant, use: Use, gpus_total: int) -> HomeBar | None:
+def _cluster(tenant: Tenant, use: Use, gpus_total: int) -> dict[str, Any] | None:
     """The part of the cluster that is held, and the part that its weight entitles it to."""
     if not gpus_total:
         return None
@@ -94,7 +93,7 @@ def _cluster(tenant: Tenant, use: Use, gpus_total: int) -> HomeBar | None:
     }
 
 
-def _quota(label: str, used: int, quota: int | None) -> HomeBar | None:
+def _quota(label: str, used: int, quota: int | None) -> dict[str, Any] | None:
     if not quota:
         return None
     return {

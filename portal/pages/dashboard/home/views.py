@@ -5,17 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
 
 from portal.foundation.api.throttles import PlanThrottle, throttle_check
 from portal.foundation.errors import BerthError, NotFound
-from portal.pages.dashboard.board.feed import stream_of
-from portal.pages.dashboard.board.horizons import horizon
+from portal.pages.dashboard.board.feed import horizon, stream_of
 from portal.pages.dashboard.home.changes import changes_make
 from portal.pages.dashboard.home.cluster import cluster_make
 from portal.pages.dashboard.home.jobs import jobs_make
@@ -23,8 +20,7 @@ from portal.pages.dashboard.home.needs import needs_make
 from portal.pages.dashboard.home.scope import CLUSTER, Scope, scope_of, tenants_shown, view_choices
 from portal.pages.dashboard.home.share import share_make
 from portal.pages.dashboard.overview.page import overview_context
-from portal.pages.dashboard.parts.sharing_html import fragment_answer, page_numbers
-from portal.pages.dashboard.parts.snapshot import Snapshot
+from portal.pages.dashboard.parts.snapshot import Snapshot, fragment_answer, page_numbers
 from portal.pages.dashboard.shell.frame import page_follow
 from portal.people.accounts.looked import WHATS, looked_at
 from portal.planning.offers.services import is_offered, offers_of
@@ -79,8 +75,6 @@ def part_html(name: str, scope: Scope, snapshot: Snapshot) -> str:
 JOBS_MOST = 200
 
 
-@login_required
-@require_GET
 def overview_page(request: HttpRequest) -> HttpResponse:
     """Show my jobs, my tenant's, or the cluster: as the address asks, else as the last time."""
     horizon(request.GET.get("h"))  # refuses a wrong one on every page
@@ -94,8 +88,6 @@ def overview_page(request: HttpRequest) -> HttpResponse:
     return render(request, "home/home.html", context)
 
 
-@login_required
-@require_GET
 def home_part(request: HttpRequest, name: str) -> HttpResponse:
     scope = scope_of(request)
     if scope is None:
@@ -104,8 +96,6 @@ def home_part(request: HttpRequest, name: str) -> HttpResponse:
     return fragment_answer(part_html(name, scope, snapshot), snapshot.sharing)
 
 
-@login_required
-@require_GET
 def home_offer(request: HttpRequest) -> HttpResponse:
     """Let the planner work out what would start my job that waits longest sooner, where nobody did lately."""
     waiting = Job.objects.visible_to(request.user).top_level().filter(owner=request.user, state=JobState.PENDING)
@@ -118,8 +108,6 @@ def home_offer(request: HttpRequest) -> HttpResponse:
     return HttpResponse(status=204)
 
 
-@login_required
-@require_POST
 def home_dismiss(request: HttpRequest) -> HttpResponse:
     """Put a line of "Needs you" aside. Only jobs that the reader may see are noted."""
     what, named = request.POST.get("what", ""), request.POST.get("jobs", "")

@@ -1,4 +1,4 @@
-"""The facts of a job's page: its request, with a label and a value for each field."""
+"""The facts of a job's page: its request, with a label and a value for each field, and its files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from portal.pages.dashboard.jobs.rows import gpus_words
 from portal.pages.dashboard.parts.formatting import GIB_MIB
-from portal.pages.dashboard.parts.gpu_sharing import beside_words, part_words, place_of
+from portal.pages.dashboard.parts.neighbours import beside_words, part_words, place_of
 from portal.work.jobs.declaration.table import PLAIN
 from portal.work.jobs.fields.code import code_words
 from portal.work.jobs.models import Job
@@ -17,13 +17,32 @@ from portal.work.jobs.selectors import brought_of
 from portal.work.jobs.sizes import grace_of
 from portal.work.jobs.software import software_words
 from portal.work.jobs.states import JobState
+from portal.work.uploads.selectors import upload_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from portal.pages.dashboard.parts.context import Fact
     from portal.work.jobs.declaration.table import JobField
-    from portal.work.jobs.models import Attempt
+    from portal.work.jobs.models import Attempt, JobPayload
+
+
+def file_rows(files: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the names with their sizes, by name."""
+    return [{"name": name, "size_bytes": decoded_bytes(data)} for name, data in sorted(files.items())]
+
+
+def decoded_bytes(data: str) -> int:
+    """Return how many bytes a base64 text stands for."""
+    return len(data) * 3 // 4 - data[-2:].count("=")
+
+
+def payload_rows(payload: JobPayload) -> list[dict[str, Any]]:
+    """Return the files that came with the job, and those of its upload; one query more where it has one."""
+    sent = upload_files(payload.upload_id) if payload.upload_id else []
+    rows: list[dict[str, Any]] = [{"name": file["path"], "size_bytes": file["size_bytes"]} for file in sent]
+    return sorted(file_rows(payload.files) + rows, key=lambda row: row["name"])
+
 
 OWN_WORDS = frozenset(
     """

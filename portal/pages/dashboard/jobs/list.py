@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from portal.foundation.errors import NotFound
-from portal.pages.dashboard.jobs.columns import ALWAYS, COLUMNS, USUAL, columns_known
 from portal.pages.dashboard.jobs.order import SORTS
 from portal.pages.dashboard.jobs.query import CATEGORIES, MINE, PAGE_ROWS, WITHIN
 from portal.pages.dashboard.jobs.rows import rows_of
+from portal.pages.dashboard.jobs.saved import ALWAYS, COLUMNS, USUAL, columns_known
 from portal.people.accounts.lists import columns_of, views_of
 from portal.people.tenants.models import Tenant
 from portal.people.tenants.rights import WORK, may
@@ -22,17 +22,8 @@ from portal.work.jobs.states import JobState
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from portal.pages.dashboard.jobs.context import Direction, JobRow
-    from portal.pages.dashboard.jobs.list_context import (
-        ColumnsContext,
-        FilterFields,
-        FilterMenu,
-        JobListContext,
-        SavedViews,
-        SortHead,
-        StatusChip,
-    )
     from portal.pages.dashboard.jobs.query import ListQuery
+    from portal.pages.dashboard.jobs.rows import JobRow
     from portal.pages.dashboard.parts.context import Choice, PageLinks, Rich
     from portal.people.accounts.models import JobView
     from portal.people.tenants.models import User
@@ -61,7 +52,7 @@ SHARES_MOST = 20
 TIME_WORDS = {"submitted": "Submitted", "started": "Started", "ended": "Ended"}
 
 
-def list_context(*, user: User, query: ListQuery) -> JobListContext:
+def list_context(*, user: User, query: ListQuery) -> dict[str, Any]:
     """Fill the list's page. Raises NotFound for a saved view that is not the reader's."""
     began = time.perf_counter()
     views = list(views_of(user))
@@ -112,13 +103,13 @@ def _columns_shown(columns: Sequence[str], rows: Sequence[JobRow]) -> list[str]:
     return shown
 
 
-def _picker(columns: Sequence[str], view: JobView | None) -> ColumnsContext:
+def _picker(columns: Sequence[str], view: JobView | None) -> dict[str, Any]:
     others = [name for name in COLUMNS if name not in columns]
     choices = [(name, COLUMNS[name].label, name in columns, name == ALWAYS) for name in (*columns, *others)]
     return {"choices": choices, "usual": list(columns) == list(USUAL), "of_view": view.name if view else None}
 
 
-def _views(views: Sequence[JobView], view: JobView | None, *, user: User, tenants: Sequence[Tenant]) -> SavedViews:
+def _views(views: Sequence[JobView], view: JobView | None, *, user: User, tenants: Sequence[Tenant]) -> dict[str, Any]:
     """Return the saved views; `tenants`: those with whose members the reader may share one."""
     choices: list[Choice] = [
         {
@@ -141,7 +132,7 @@ def _views(views: Sequence[JobView], view: JobView | None, *, user: User, tenant
     }
 
 
-def _fields(query: ListQuery) -> FilterFields:
+def _fields(query: ListQuery) -> dict[str, Any]:
     """Return the form of further filters, and those in force with the address that clears each."""
     named = {"owner": "" if query.owner == MINE else query.owner, "node": query.node, "label": query.label}
     on = [(name.title(), value, query.url(**{name: ""})) for name, value in named.items() if value]
@@ -181,8 +172,8 @@ def _owners(query: ListQuery) -> list[Choice]:
     ]
 
 
-def _chips(counts: Mapping[str, int], query: ListQuery) -> list[StatusChip]:
-    chips: list[StatusChip] = [
+def _chips(counts: Mapping[str, int], query: ListQuery) -> list[dict[str, Any]]:
+    chips: list[dict[str, Any]] = [
         {
             "state": None,
             "label": "All",
@@ -205,14 +196,16 @@ def _chips(counts: Mapping[str, int], query: ListQuery) -> list[StatusChip]:
     return chips
 
 
-def _filters(*, tenants: Sequence[str], query: ListQuery, reasons: Mapping[str, int]) -> list[FilterMenu]:
+def _filters(*, tenants: Sequence[str], query: ListQuery, reasons: Mapping[str, int]) -> list[dict[str, Any]]:
     menus = (
         [_menu("Tenant", "tenant", query.tenant, [(name, None) for name in tenants], query)] if len(tenants) > 1 else []
     )
     return [*menus, _menu("Reason", "reason", query.reason, sorted(reasons.items()), query)]
 
 
-def _menu(label: str, name: str, value: str, options: Sequence[tuple[str, int | None]], query: ListQuery) -> FilterMenu:
+def _menu(
+    label: str, name: str, value: str, options: Sequence[tuple[str, int | None]], query: ListQuery
+) -> dict[str, Any]:
     choices: list[Choice] = []
     for option, count in options:
         choice: Choice = {
@@ -230,11 +223,11 @@ def _menu(label: str, name: str, value: str, options: Sequence[tuple[str, int | 
     }
 
 
-def _head(key: str, query: ListQuery) -> SortHead:
+def _head(key: str, query: ListQuery) -> dict[str, Any]:
     column = COLUMNS[key]
     if key not in SORTS:
         return {"key": key, "label": column.label, "url": None, "active": None, "css": column.css}
-    directions: dict[str, Direction] = {key: "asc", f"-{key}": "desc"}
+    directions: dict[str, str] = {key: "asc", f"-{key}": "desc"}
     active = directions.get(query.sort)
     following = {"asc": f"-{key}", "desc": ""}.get(active or "", key)
     return {"key": key, "label": column.label, "url": query.url(sort=following), "active": active, "css": column.css}

@@ -10,7 +10,6 @@ from portal.pages.dashboard.parts.formatting import count_of, memory, number, sh
 from portal.planning.rounds.read.figures import QUEUES
 
 if TYPE_CHECKING:
-    from portal.pages.dashboard.jobs.context import Candidate, NumbersContext, Verdict
     from portal.pages.dashboard.parts.context import Fact, Rich
     from portal.work.jobs.models import Job
 
@@ -26,7 +25,7 @@ OTHERWISE = {
 NODES_SHOWN = 2
 
 
-def numbers_make(job: Job, why: dict[str, Any]) -> NumbersContext | None:
+def numbers_make(job: Job, why: dict[str, Any]) -> dict[str, Any] | None:
     """Show what the scheduler saw: only figures that it recorded."""
     if why["age_s"] is None or job.array_size:
         return None
@@ -99,7 +98,7 @@ def _window(why: dict[str, Any]) -> Fact | None:
 # ---- candidates ------------------------------------------------------------------------------------------------------
 
 
-def _candidates(why: dict[str, Any]) -> list[Candidate]:
+def _candidates(why: dict[str, Any]) -> list[dict[str, Any]]:
     chosen, rejected = why["chosen"], why["best_rejected"]
     if chosen is None and not why["candidates"]:
         return []
@@ -119,7 +118,7 @@ def _shape(each: dict[str, Any]) -> tuple[Any, ...]:
     return each["gpu_type"], each["gpus"], each["cores"], each["spread"]
 
 
-def _not_placed() -> Candidate:
+def _not_placed() -> dict[str, Any]:
     return {
         "configuration": "not placed in this planning",
         "gpus": None,
@@ -135,8 +134,8 @@ def _not_placed() -> Candidate:
 
 
 def _row(
-    each: dict[str, Any], why: dict[str, Any], *, verdict: Verdict, result: str, than: float | None = None
-) -> Candidate:
+    each: dict[str, Any], why: dict[str, Any], *, verdict: str, result: str, than: float | None = None
+) -> dict[str, Any]:
     loss = None if than is None else each["value"] - than
     return {
         "configuration": _configuration(each),
@@ -152,7 +151,7 @@ def _row(
     }
 
 
-def _shared(row: Candidate, job: Job) -> Candidate:
+def _shared(row: dict[str, Any], job: Job) -> dict[str, Any]:
     """The row of a job that shares a GPU: it takes a part of one, and no whole GPU."""
     if row["gpus"] is None:
         return row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 from django.utils import timezone
@@ -10,20 +10,15 @@ from django.utils import timezone
 from portal.pages.dashboard.artefacts.lineage import lineage_make
 from portal.pages.dashboard.artefacts.page import artefacts_card
 from portal.pages.dashboard.jobs.chain.page import chain_make
-from portal.pages.dashboard.jobs.extending import extensions
-from portal.pages.dashboard.jobs.facts import facts_make
-from portal.pages.dashboard.jobs.files import payload_rows
+from portal.pages.dashboard.jobs.facts import facts_make, payload_rows
 from portal.pages.dashboard.jobs.numbers import numbers_make
-from portal.pages.dashboard.jobs.profiles import attempt_cause, profiles_make
 from portal.pages.dashboard.jobs.rows import actions_of, failed_count
-from portal.pages.dashboard.jobs.speed import speed_make
-from portal.pages.dashboard.jobs.timeline import timeline_make
-from portal.pages.dashboard.jobs.tuning import tuning_make
-from portal.pages.dashboard.jobs.unused import idle_make
+from portal.pages.dashboard.jobs.running import extensions, idle_make
+from portal.pages.dashboard.jobs.speed import speed_make, tuning_make
+from portal.pages.dashboard.jobs.timeline import attempt_cause, profiles_make, timeline_make
 from portal.pages.dashboard.jobs.waiting.page import waiting_make
 from portal.pages.dashboard.jobs.why import why_make
-from portal.pages.dashboard.parts.kept import kept_note
-from portal.pages.dashboard.parts.slowed import of_job, slowed_rows
+from portal.pages.dashboard.parts.neighbours import kept_note, of_job, slowed_rows
 from portal.people.tenants.rights import WORK, may
 from portal.planning.rounds.contention.throttling import named
 from portal.planning.rounds.read.explained import explanation
@@ -35,24 +30,7 @@ from portal.work.jobs.states import FINAL, LIVE, QUEUED, JobState, end_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.pages.dashboard.jobs.context import (
-        ActionButton,
-        AttemptRow,
-        EventRow,
-        JobArtefactsContext,
-        JobBodyContext,
-        JobChainContext,
-        JobHeaderContext,
-        JobLogContext,
-        JobPageContext,
-        LogContext,
-        OfTemplate,
-        Since,
-        TimelinePartContext,
-        WhyContext,
-    )
     from portal.pages.dashboard.parts.context import LegendItem, PlotContext
-    from portal.pages.dashboard.parts.slowed import SlowedRow
     from portal.people.tenants.models import User
     from portal.work.jobs.models import Attempt, Job
 
@@ -62,14 +40,14 @@ MEASURED_EVERY_S = 5
 LABELS = {"cancel": "Cancel", "hold": "Hold", "release": "Release", "requeue": "Requeue", "retry": "Retry"}
 
 
-def page_context(*, job: Job, user: User) -> JobPageContext:
+def page_context(*, job: Job, user: User) -> dict[str, Any]:
     """Fill the whole page. The functions below answer with its live parts."""
     attempts = list(attempts_of(job))  # each of these with its nodes, GPUs and searches: several queries
     header = header_make(job, attempts, user=user)
     return {**header, **body_make(job, attempts), **log_choices(job, attempts), **chain_part(job)}
 
 
-def header_make(job: Job, attempts: Sequence[Attempt] | None = None, *, user: User | None = None) -> JobHeaderContext:
+def header_make(job: Job, attempts: Sequence[Attempt] | None = None, *, user: User | None = None) -> dict[str, Any]:
     """Fill the page's head as `user` sees it; None: an array's, which has nothing that not all may do.
 
     `attempts`: the job's runs, where they were read.
@@ -96,7 +74,7 @@ def _terminal_url(job: Job, user: User | None) -> str | None:
     return reverse("job-terminal", args=[job.number])
 
 
-def _template(job: Job) -> OfTemplate:
+def _template(job: Job) -> dict[str, Any]:
     """Return the way to the template that it was made of, and to one made of it."""
     made_of = (job.array.payload if job.array_id else job.payload).template
     is_there = bool(made_of) and JobTemplate.objects.filter(pk=made_of["id"]).exists()
@@ -105,7 +83,7 @@ def _template(job: Job) -> OfTemplate:
     return {"again_url": again, "words": words, "save_url": f"{reverse('template-new')}?from={job.number}"}
 
 
-def body_make(job: Job, attempts: Sequence[Attempt] | None = None) -> JobBodyContext:
+def body_make(job: Job, attempts: Sequence[Attempt] | None = None) -> dict[str, Any]:
     """Fill what changes with the job's state. A part whose content does not exist yet is empty until it does."""
     attempts, profiles = list(attempts_of(job)) if attempts is None else attempts, list(profiles_of(job))
     why = explanation(job)
@@ -129,7 +107,7 @@ def body_make(job: Job, attempts: Sequence[Attempt] | None = None) -> JobBodyCon
     }
 
 
-def _slowed(job: Job) -> list[SlowedRow]:
+def _slowed(job: Job) -> list[dict[str, Any]]:
     def called(other: Job) -> str:
         return "this job" if other.pk == job.pk else named(other, job)
 
@@ -140,33 +118,33 @@ def _slowed(job: Job) -> list[SlowedRow]:
     return slowed_rows(of_job(job), called, link)
 
 
-def chain_part(job: Job) -> JobChainContext:
+def chain_part(job: Job) -> dict[str, Any]:
     """Fill the chain of dependencies: it changes with other jobs."""
     return {"id": job.number, "chain": chain_make(job)}
 
 
-def timeline_part(job: Job) -> TimelinePartContext:
+def timeline_part(job: Job) -> dict[str, Any]:
     """Fill the timeline: it moves on by itself while the job runs."""
     attempts, profiles = list(attempts_of(job)), list(profiles_of(job))
     timeline = timeline_make(job=job, attempts=attempts, profiles=profiles)
     return {"id": job.number, "timeline": timeline, "plots": _plots(job, attempts)}
 
 
-def artefacts_part(job: Job) -> JobArtefactsContext:
+def artefacts_part(job: Job) -> dict[str, Any]:
     return {"id": job.number, "artefacts": artefacts_card(job)}
 
 
-def log_choices(job: Job, attempts: Sequence[Attempt] | None = None) -> JobLogContext:
+def log_choices(job: Job, attempts: Sequence[Attempt] | None = None) -> dict[str, Any]:
     return {"id": job.number, "log": _log(job, list(attempts_of(job)) if attempts is None else attempts)}
 
 
-def _with_kept(why: WhyContext | None, job: Job) -> WhyContext | None:
+def _with_kept(why: dict[str, Any] | None, job: Job) -> dict[str, Any] | None:
     if why is not None and job.state not in FINAL:
         why["note"] = why["note"] or kept_note(job=job)
     return why
 
 
-def _since(job: Job, attempts: Sequence[Attempt]) -> Since:
+def _since(job: Job, attempts: Sequence[Attempt]) -> dict[str, Any]:
     """Say since when it is in its state, and which attempt that is."""
     moment = job.submitted_at
     if job.state in FINAL:
@@ -182,7 +160,7 @@ def _since(job: Job, attempts: Sequence[Attempt]) -> Since:
     }
 
 
-def _actions(job: Job) -> list[ActionButton]:
+def _actions(job: Job) -> list[dict[str, Any]]:
     running = job.state in LIVE
     confirm = {
         "cancel": f"Cancel job {job.number}?" + (" It is stopped on its node." if running else ""),
@@ -224,7 +202,7 @@ def _plot(job: Job, name: str, title: str, note: str, legend: Sequence[LegendIte
     return plot | {"refresh_s": MEASURED_EVERY_S} if job.state in LIVE else plot
 
 
-def _attempt(attempt: Attempt) -> AttemptRow:
+def _attempt(attempt: Attempt) -> dict[str, Any]:
     parts = list(attempt.allocations.all())
     end = attempt.ended_at or timezone.now()
     return {
@@ -242,11 +220,11 @@ def _attempt(attempt: Attempt) -> AttemptRow:
     }
 
 
-def events_make(job: Job) -> list[EventRow]:
+def events_make(job: Job) -> list[dict[str, Any]]:
     return [{"at": event.at.isoformat(), "text": event.text} for event in job.events.order_by("-id")[:EVENTS_SHOWN]]
 
 
-def _log(job: Job, attempts: Sequence[Attempt]) -> LogContext | None:
+def _log(job: Job, attempts: Sequence[Attempt]) -> dict[str, Any] | None:
     if job.array_size:
         return None
     ranks = len(attempts[0].allocations.all()) if attempts else 1

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from django.db.models import F, Prefetch
 from django.urls import reverse
 from django.utils import timezone
 
-from portal.pages.dashboard.parts.ends import expected_end
-from portal.pages.dashboard.parts.starts import starts_make
+from portal.pages.dashboard.parts.expected import expected_end, starts_make
 from portal.planning.estimation.selectors import progress_fractions
 from portal.planning.rounds.read.forecasts import starts_of
 from portal.planning.rounds.read.selectors import cores_wanted_of, latency_ratio, waited_s
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from portal.pages.dashboard.jobs.context import ArraySummary, BarToken, EndsContext, JobRow, Verb
     from portal.pages.dashboard.parts.context import Rich, Segment, StartsContext
     from portal.planning.rounds.read.forecasts import Start
 
@@ -34,6 +32,36 @@ SEGMENTS: dict[str, tuple[JobState, ...]] = {
     "stop": (S.HELD, S.CANCELLED),
 }
 WORDS = {"done": "done", "run": "run", "wait": "wait", "fail": "failed", "stop": "stopped"}
+
+
+class JobRow(TypedDict):
+    """A line of the list."""
+
+    id: int | str
+    url: str
+    name: str
+    state: str
+    tenant: str
+    owner: str
+    gpus: Rich  # "4", "CPU", or segments: bold "4", note " of {2, 4}"
+    cores: int
+    where: str | None  # nodes, when it has any
+    reason: str | None
+    detail: str | None  # "#1036", "by ines.m, 12:58", "exit 1"
+    waited_s: float | None
+    lr: float | None
+    progress_percent: float | None  # reported by the job itself
+    started_at: str | None
+    ended_at: str | None
+    starts: StartsContext | None  # of a waiting job: the start range, where there is one
+    ends: dict[str, Any] | None  # the expected end of one that has not ended
+    category: str
+    labels: str  # "run=7, team"
+    priority: int
+    submitted_at: str
+    array: dict[str, Any] | None
+    actions: list[str]  # those that apply, for the bulk bar
+    task: NotRequired[bool]  # a row inside an opened array
 
 
 def rows_of(jobs: Sequence[Job], *, task: bool = False) -> list[JobRow]:
@@ -53,7 +81,7 @@ def rows_of(jobs: Sequence[Job], *, task: bool = False) -> list[JobRow]:
 
 def _foretold(
     job: Job, attempt: Attempt | None, start: Start | None, fraction: float | None, now: datetime
-) -> tuple[StartsContext | None, EndsContext | None]:
+) -> tuple[StartsContext | None, dict[str, Any] | None]:
     """Return when a job probably starts and ends: only what is computed."""
     if job.state in LIVE and attempt is not None and not job.array_size:
         end = expected_end(job, attempt, fraction, now)
@@ -72,7 +100,7 @@ def _foretold(
 def _row(job: Job, attempt: Attempt | None, *, cores: int, task: bool) -> JobRow:
     live = job.state in LIVE
     where = ", ".join(part.node.name for part in attempt.allocations.all()) if attempt and live else None
-    priority: list[Verb] = ["priority"] if job.state in QUEUED or (job.array_size and job.state not in FINAL) else []
+    priority: list[str] = ["priority"] if job.state in QUEUED or (job.array_size and job.state not in FINAL) else []
     row: JobRow = {
         "id": job.number,
         "url": reverse("job-detail", args=[job.number]),
@@ -125,12 +153,12 @@ def gpus_words(job: Job, attempt: Attempt | None) -> Rich:
     return [{"text": "needs ", "note": True}, {"text": sizes}]
 
 
-def actions_of(job: Job) -> list[Verb]:
+def actions_of(job: Job) -> list[str]:
     """Return the actions that a job allows now."""
-    retry: list[Verb] = ["retry"] if failed_count(job) else []
+    retry: list[str] = ["retry"] if failed_count(job) else []
     if job.state in FINAL:
         return retry
-    verbs: list[Verb] = ["cancel", *retry]
+    verbs: list[str] = ["cancel", *retry]
     if job.state == S.PENDING or (job.array_size and job.state == S.RUNNING):
         verbs.append("hold")
     if job.state == S.HELD:
@@ -149,12 +177,12 @@ def failed_count(job: Job) -> int:
     return max(0, sum(job.array_counts.get(state, 0) for state in RETRIED) - job.array_retries)
 
 
-def array_summary(job: Job) -> ArraySummary:
+def array_summary(job: Job) -> dict[str, Any]:
     counts: Mapping[str, int] = job.array_counts
     sums = {token: sum(counts.get(state, 0) for state in states) for token, states in SEGMENTS.items()}
     sums["wait"] += job.array_size - job.array_made + job.array_retries
     sums["fail"] = max(0, sums["fail"] - job.array_retries)
-    order: tuple[BarToken, ...] = ("done", "run", "wait", "fail", "stop")
+    order: tuple[str, ...] = ("done", "run", "wait", "fail", "stop")
     return {
         "range": f"[0-{job.array_size - 1}]",
         "words": ", ".join(f"{sums[token]} {WORDS[token]}" for token in order if sums[token]),

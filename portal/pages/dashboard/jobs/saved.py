@@ -1,25 +1,70 @@
-"""A reader's changes of the job list, for oneself or the tenant: the columns, and saved views."""
+"""The columns of the job list, and a reader's changes of it, for oneself or the tenant: columns and saved views."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import QueryDict
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.views.decorators.http import require_POST
 
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.jobs.columns import USUAL, columns_known, columns_parse
 from portal.pages.dashboard.jobs.query import ListQuery
 from portal.people.accounts.lists import columns_keep, columns_of, view_delete, view_get, view_save
 from portal.people.tenants.models import Tenant
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from django.http import HttpRequest, HttpResponse
+
+
+@dataclass(frozen=True)
+class Column:
+    label: str
+    css: str
+    """Classes of its cells; `b-drop` leaves it out on a phone."""
+
+
+NUMBER = "b-number b-drop"
+COLUMNS = {
+    "state": Column("State", ""),
+    "job": Column("Job", ""),
+    "tenant": Column("Tenant", "b-drop"),
+    "owner": Column("Owner", "b-drop"),
+    "category": Column("Category", "b-drop"),
+    "labels": Column("Labels", "b-drop"),
+    "gpus": Column("GPUs", NUMBER),
+    "cores": Column("Cores", NUMBER),
+    "priority": Column("Priority", NUMBER),
+    "where": Column("Where, or why not", "b-drop"),
+    "waited": Column("Waited", NUMBER),
+    "lr": Column("LR", "b-number"),
+    "progress": Column("Progress", "b-drop"),
+    "submitted": Column("Submitted", NUMBER),
+    "start": Column("Start", NUMBER),
+    "end": Column("End", NUMBER),
+}
+USUAL = ("state", "job", "tenant", "owner", "gpus", "cores", "where", "waited", "lr", "progress", "start", "end")
+ALWAYS = "job"
+
+
+def columns_parse(wanted: Sequence[str]) -> list[str]:
+    """Return the columns asked for, each once, with the one that always stands. Code unknown_column."""
+    for name in wanted:
+        if name not in COLUMNS:
+            known = ", ".join(COLUMNS)
+            raise BerthError("unknown_column", f"There is no column {name[:30]!r}; known: {known}.", field="columns")
+    found = list(dict.fromkeys(wanted))
+    return found if ALWAYS in found else [ALWAYS, *found]
+
+
+def columns_known(kept: Sequence[str]) -> list[str]:
+    """Return the kept columns that still exist; the usual ones for nothing."""
+    return [name for name in kept if name in COLUMNS] or list(USUAL)
 
 
 def _read_query(request: HttpRequest) -> ListQuery:
@@ -31,8 +76,6 @@ def _read_query(request: HttpRequest) -> ListQuery:
     return ListQuery.of(QueryDict(asked[:4000]))
 
 
-@login_required
-@require_POST
 def job_columns(request: HttpRequest) -> HttpResponse:
     """Keep which columns the reader sees, in the order of the form; `usual` goes back to the usual ones."""
     usual = request.POST.get("usual") == "1"
@@ -41,8 +84,6 @@ def job_columns(request: HttpRequest) -> HttpResponse:
     return redirect(_read_query(request).url(view=""))
 
 
-@login_required
-@require_POST
 def job_view_save(request: HttpRequest) -> HttpResponse:
     """Save filters, order and columns as they stand, under a name."""
     query = _read_query(request)
@@ -76,8 +117,6 @@ def _tenant(request: HttpRequest) -> Tenant | None:
     return tenant
 
 
-@login_required
-@require_POST
 def job_view_delete(request: HttpRequest, number: str) -> HttpResponse:
     """Delete a view of one's own."""
     view_delete(user=request.user, number=number)

@@ -1,20 +1,21 @@
-"""A job's speed and progress as it measured them itself, beside what was predicted, and where each figure comes from."""
+"""A job's speed: what it measured itself beside what was predicted, and how its cores were tuned."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from portal.pages.dashboard.parts.gpu_sharing import beside_words, place_of
+from portal.pages.dashboard.parts.neighbours import beside_words, place_of
 from portal.planning.estimation.selectors import progress_of
+from portal.work.jobs.models import CoreSearch
 from portal.work.jobs.states import FINAL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from portal.pages.dashboard.parts.context import Fact, Rich
+    from portal.pages.dashboard.parts.context import Fact
     from portal.planning.estimation.models import AttemptSpeed, JobProgress
-    from portal.work.jobs.models import Attempt, Job
+    from portal.work.jobs.models import Attempt, CoreStep, Job
 
 SOURCES: Mapping[str, str] = {
     "entity": "measured on this node",
@@ -27,26 +28,7 @@ SOURCES: Mapping[str, str] = {
 }
 
 
-class SpeedRow(TypedDict):
-    """An attempt's throughput in samples a second over all its GPUs; `deviation` is measured / predicted - 1."""
-
-    number: int
-    gpus: int
-    measured: float | None
-    predicted: float | None
-    source: str  # of the prediction, in words
-    deviation: float | None
-    iterations: int
-    lost: float | None  # samples that its end cost; None: it runs, or has reported no checkpoint
-
-
-class SpeedContext(TypedDict):
-    facts: list[Fact]
-    rows: list[SpeedRow]
-    empty: Rich | None
-
-
-def speed_make(job: Job, attempts: Sequence[Attempt]) -> SpeedContext | None:
+def speed_make(job: Job, attempts: Sequence[Attempt]) -> dict[str, Any] | None:
     """`attempts` as `attempts_of` reads them, the last one first. None for a job that has not run, an array's parent, and a
     CPU job that records nothing.
     """
@@ -66,7 +48,7 @@ def speed_make(job: Job, attempts: Sequence[Attempt]) -> SpeedContext | None:
     return {"facts": facts, "rows": rows, "empty": empty}
 
 
-def _row(attempt: Attempt, speed: AttemptSpeed) -> SpeedRow:
+def _row(attempt: Attempt, speed: AttemptSpeed) -> dict[str, Any]:
     measured = speed.samples_per_s
     predicted = speed.predicted_samples_per_s
     return {
@@ -134,3 +116,54 @@ def _words(seconds: float) -> str:
 def _dropped(count: int) -> list[Fact]:
     note = "what it wrote into BERTH_RECORDS_DIR was no record"
     return [{"label": "Records dropped", "value": f"{count:,}", "note": note}] if count else []
+
+
+OUTCOMES = {
+    CoreSearch.Outcome.FOUND: "found best",
+    CoreSearch.Outcome.LIMITED: "the best of what could be had",
+    CoreSearch.Outcome.SWITCHED_OFF: "core tuning was switched off before it was over",
+    CoreSearch.Outcome.UNANSWERED: "its node did not answer an order",
+    CoreSearch.Outcome.ENDED: "the attempt ended before it was over",
+}
+
+
+def tuning_make(attempts: Sequence[Attempt]) -> dict[str, Any] | None:
+    """Tell of the last attempt that has a search. `attempts` as `attempts_of` reads them."""
+    tuned = next((attempt for attempt in attempts if hasattr(attempt, "core_search")), None)
+    if tuned is None:
+        return None
+    search = tuned.core_search
+    steps = list(search.steps.all())
+    ended_well = search.outcome in {CoreSearch.Outcome.FOUND, CoreSearch.Outcome.LIMITED}
+    result = int(search.state["best"]) if ended_well else None
+    return {
+        "attempt": tuned.epoch,
+        "steps": [_step(step, result) for step in steps],
+        "most": max((step.cores_per_gpu for step in steps), default=1),
+        "fastest": max((step.samples_per_s or 0.0 for step in steps), default=0.0),
+        "by_throughput": search.signal == CoreSearch.Signal.THROUGHPUT,
+        "result": result,
+        "words": _tuned_words(search, result),
+    }
+
+
+def _a_gpu(cores: int) -> str:
+    return f"{cores} {'core' if cores == 1 else 'cores'} a GPU"
+
+
+def _tuned_words(search: CoreSearch, result: int | None) -> str:
+    if search.done_at is None:
+        return f"{_a_gpu(search.state['cores'])} now; each number is tried for {search.step_s:g} s"
+    outcome = OUTCOMES[CoreSearch.Outcome(search.outcome)]
+    return f"{_a_gpu(result)}: {outcome}" if result is not None else outcome
+
+
+def _step(step: CoreStep, result: int | None) -> dict[str, Any]:
+    return {
+        "number": step.number,
+        "cores": step.cores_per_gpu,
+        "utilisation": None if step.utilisation is None else 100 * step.utilisation,
+        "samples_per_s": step.samples_per_s,
+        "from_at": step.from_at.isoformat(),
+        "kept": step.cores_per_gpu == result,
+    }

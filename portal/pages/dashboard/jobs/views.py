@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
-from django.views.decorators.http import require_GET, require_POST
 
 from portal.foundation.api.csv_text import csv_lines
 from portal.foundation.api.streams import Streamed
 from portal.foundation.bulk import among
 from portal.foundation.errors import BerthError, NotFound
 from portal.pages.dashboard.jobs.array.page import TaskQuery, array_context, folded_tasks
-from portal.pages.dashboard.jobs.columns import USUAL, columns_parse
 from portal.pages.dashboard.jobs.figures import job_figure_make
 from portal.pages.dashboard.jobs.list import list_context
 from portal.pages.dashboard.jobs.log import log_page, log_parts
@@ -33,6 +30,7 @@ from portal.pages.dashboard.jobs.page import (
 )
 from portal.pages.dashboard.jobs.query import ListQuery
 from portal.pages.dashboard.jobs.rows import rows_of
+from portal.pages.dashboard.jobs.saved import USUAL, columns_parse
 from portal.pages.dashboard.shell.frame import page_follow
 from portal.people.accounts.looked import looked_at
 from portal.people.tenants.selectors import zone_of
@@ -70,8 +68,6 @@ BULK_MOST = 500
 DOWNLOAD_STEP_BYTES = 256 * 1024
 
 
-@login_required
-@require_GET
 def job_list(request: HttpRequest) -> HttpResponse:
     """Show the list, or with `fragment=` only its table or its chips, for live updates."""
     if "fragment" not in request.GET:
@@ -81,8 +77,6 @@ def job_list(request: HttpRequest) -> HttpResponse:
     return render(request, templates.get(request.GET.get("fragment", ""), "jobs/list.html"), context)
 
 
-@login_required
-@require_GET
 def job_tasks(request: HttpRequest, number: str) -> HttpResponse:
     """Answer with the rows of an opened array: failed first, then what runs and waits; its page has them all."""
     parent = job_find(user=request.user, number=number)
@@ -93,8 +87,6 @@ def job_tasks(request: HttpRequest, number: str) -> HttpResponse:
     return render(request, "jobs/lists/_folded.html", context)
 
 
-@login_required
-@require_GET
 def job_detail(request: HttpRequest, number: str) -> HttpResponse:
     """Show one job. The page is live from before it is read: an event in between is a gap, not a loss."""
     job = job_find(user=request.user, number=number)
@@ -107,8 +99,6 @@ def job_detail(request: HttpRequest, number: str) -> HttpResponse:
     return render(request, "jobs/detail.html", {"job": page_context(job=job, user=request.user)})
 
 
-@login_required
-@require_GET
 def job_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:
     """Answer with a part of one job's page as it is now."""
     job = job_find(user=request.user, number=number)
@@ -121,8 +111,6 @@ def job_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:
     return render(request, f"jobs/_{name}.html", {"job": shown})
 
 
-@login_required
-@require_POST
 def job_action(request: HttpRequest, number: str, verb: str) -> HttpResponse:
     """Cancel, hold, release, requeue or retry one job, and go back to its page."""
     job = job_find(user=request.user, number=number)
@@ -145,8 +133,6 @@ def _narrow(request: HttpRequest, verb: str) -> dict[str, Any]:
     return {"states": states} if states else {}
 
 
-@login_required
-@require_POST
 def job_bulk(request: HttpRequest) -> HttpResponse:
     """Act on the selected jobs; say how many it applied to, and why not to the others."""
     verb = request.POST.get("action", "")
@@ -184,8 +170,6 @@ def _priority(request: HttpRequest) -> int:
     return priority_parse(int(text))
 
 
-@login_required
-@require_GET
 def job_log(request: HttpRequest, number: str) -> JsonResponse:
     job = job_find(user=request.user, number=number)
     page = log_page(
@@ -198,8 +182,6 @@ def job_log(request: HttpRequest, number: str) -> JsonResponse:
     return JsonResponse(page)
 
 
-@login_required
-@require_GET
 def job_log_download(request: HttpRequest, number: str) -> HttpResponse:
     """Send the whole output of an attempt, or of a profile, as text: stdout of each part, then stderr."""
     job = job_find(user=request.user, number=number)
@@ -232,8 +214,6 @@ def _number(request: HttpRequest, name: str) -> int | None:
     return int(raw)
 
 
-@login_required
-@require_GET
 def job_figure(request: HttpRequest, number: str, name: str) -> JsonResponse:
     figure = job_figure_make(job=job_find(user=request.user, number=number), name=name)
     if figure is None:
@@ -241,15 +221,11 @@ def job_figure(request: HttpRequest, number: str, name: str) -> JsonResponse:
     return JsonResponse(figure)
 
 
-@login_required
-@require_GET
 def job_explain(request: HttpRequest, number: str) -> JsonResponse:
     job = job_find(user=request.user, number=number)
     return JsonResponse(explanation(job), json_dumps_params={"indent": 2})
 
 
-@login_required
-@require_GET
 def job_csv(request: HttpRequest) -> HttpResponse:
     """Export the whole filtered list as a stream."""
     jobs = ListQuery.of(request.GET).ordered(user=request.user).select_related("tenant", "owner")

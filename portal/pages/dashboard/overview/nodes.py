@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.urls import reverse
 
 from portal.cluster.gpu_states import GpuState, gpu_state
 from portal.cluster.instances import count_words
 from portal.pages.dashboard.parts.formatting import duration
-from portal.pages.dashboard.parts.gpu_sharing import names_words, part_words
-from portal.pages.dashboard.parts.masking import ANOTHERS
+from portal.pages.dashboard.parts.neighbours import names_words, part_words
 from portal.work.jobs.occupancy import active_share
+from portal.work.jobs.selectors import ANOTHERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
     from portal.cluster.models import Gpu, Node
-    from portal.pages.dashboard.overview.context import NodeContext
     from portal.pages.dashboard.parts.context import GpuCell, GpuGroup
-    from portal.pages.dashboard.parts.masking import Reader
-    from portal.pages.dashboard.parts.snapshot import Snapshot
+    from portal.pages.dashboard.parts.snapshot import Reader, Snapshot
     from portal.work.jobs.held_time import ActiveRates
     from portal.work.jobs.models import Allocation
 
 
-def node_contexts(snapshot: Snapshot) -> list[NodeContext]:
+def node_contexts(snapshot: Snapshot) -> list[dict[str, Any]]:
     return [_node(node, snapshot) for node in snapshot.nodes]
 
 
-def _node(node: Node, snapshot: Snapshot) -> NodeContext:
+def _node(node: Node, snapshot: Snapshot) -> dict[str, Any]:
     parts = snapshot.parts_by_node[node.pk]
     return {
         "name": node.name,
@@ -40,7 +38,7 @@ def _node(node: Node, snapshot: Snapshot) -> NodeContext:
         "gpu_count": len(node.gpus_present),
         "gpu_words": gpu_words(node),
         "virtual": node.is_virtual,
-        "health": node.health,  # type: ignore[typeddict-item]
+        "health": node.health,
         "health_word": health_word(node, snapshot.now),
         "cores_used": sum(len(part.core_ids) for part in parts),
         "cores_total": node.cores,

@@ -13,14 +13,14 @@ from django.urls import reverse
 from portal.cluster.models import HEALTHS
 from portal.foundation.errors import NotFound
 from portal.operate.health.health import health
-from portal.pages.dashboard.board.groups import GROUPINGS, groupings
-from portal.pages.dashboard.board.horizons import HORIZONS_H
+from portal.pages.dashboard.board.board import GROUPINGS, groupings
+from portal.pages.dashboard.board.feed import HORIZONS_H
 from portal.pages.dashboard.overview.nodes import node_contexts
 from portal.pages.dashboard.overview.queue import idle_notice, next_context, tenant_shares
 from portal.pages.dashboard.overview.tiles import fragments_of, tile_contexts
 from portal.pages.dashboard.parts import figures
 from portal.pages.dashboard.parts.formatting import count_of, number
-from portal.pages.dashboard.parts.sharing_html import shared_html
+from portal.pages.dashboard.parts.snapshot import shared_html
 from portal.pages.dashboard.rounds.listing import solve_ms
 from portal.planning.rounds.read.bars import fragment_bars
 from portal.planning.rounds.read.history import points_since, raqlr_course
@@ -30,13 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from portal.pages.dashboard.board.facts import Facts
-    from portal.pages.dashboard.overview.context import (
-        BoardContext,
-        NextPlanning,
-        OverviewContext,
-        RoundColumn,
-        RoundsContext,
-    )
     from portal.pages.dashboard.parts.context import Choice, PlotContext
     from portal.pages.dashboard.parts.snapshot import Snapshot
     from portal.planning.rounds.models import Planning
@@ -44,7 +37,7 @@ if TYPE_CHECKING:
 PLOT_POINTS, BARS = 180, 36
 
 
-def overview_context(snapshot: Snapshot) -> OverviewContext:
+def overview_context(snapshot: Snapshot) -> dict[str, Any]:
     """Return the page's frame, and in `html` its fragments as readers share them."""
     hours = int(snapshot.hours)
     is_large = snapshot.is_large
@@ -68,7 +61,7 @@ def board_url(hours: int) -> str:
     return f"{reverse('cluster-board')}?h={hours}"
 
 
-def board_context(snapshot: Snapshot) -> BoardContext:
+def board_context(snapshot: Snapshot) -> dict[str, Any]:
     """Return the strips' frame; the figures come as JSON."""
     facts = snapshot.facts
     return {
@@ -124,7 +117,7 @@ def horizons(chosen: int) -> list[Choice]:
     ]
 
 
-def next_planning(snapshot: Snapshot) -> NextPlanning | None:
+def next_planning(snapshot: Snapshot) -> dict[str, Any] | None:
     """Return the countdown to the next tick; None before the first planning. A nudge may plan sooner."""
     last = snapshot.last_plannings[0] if snapshot.last_plannings else None
     if last is None:
@@ -134,13 +127,13 @@ def next_planning(snapshot: Snapshot) -> NextPlanning | None:
     return {"number": last.number + 1, "next_at": at.isoformat(), "period_s": tick_s}
 
 
-def rounds_context(last_first: list[Planning]) -> RoundsContext | None:
+def rounds_context(last_first: list[Planning]) -> dict[str, Any] | None:
     if not last_first:
         return None
     newest = last_first[0]
     gaps = [gap for row in last_first if (gap := row.solver.get("gap")) is not None]
     note = f"the last {len(last_first)}" + (f", all solved to gap {max(gaps):.4g}" if gaps else "")
-    columns: list[RoundColumn] = [
+    columns: list[dict[str, Any]] = [
         {
             "number": row.number,
             "url": reverse("planning-detail", args=[row.number]),

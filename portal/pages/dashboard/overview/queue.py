@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
 from portal.pages.dashboard.board.facts import UP
+from portal.pages.dashboard.parts.expected import starts_make
 from portal.pages.dashboard.parts.formatting import number
-from portal.pages.dashboard.parts.masking import ANOTHERS, OTHER_TENANT
-from portal.pages.dashboard.parts.starts import starts_make
+from portal.pages.dashboard.parts.snapshot import OTHER_TENANT
 from portal.pages.dashboard.parts.waiting_words import aside_words
 from portal.people.tenants.models import Tenant
 from portal.planning.rounds.read.figures import JobNumbers
@@ -20,12 +20,12 @@ from portal.planning.rounds.read.needs import start_need
 from portal.planning.rounds.read.selectors import waited_s
 from portal.planning.rounds.record.decisions import decisions_or_none
 from portal.work.jobs.queue_counts import first_in_order
+from portal.work.jobs.selectors import ANOTHERS
 from portal.work.jobs.use import gpus_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from portal.pages.dashboard.overview.context import NextContext, NextJob, Notice, TenantShare
     from portal.pages.dashboard.parts.context import StartsContext
     from portal.pages.dashboard.parts.snapshot import Snapshot
     from portal.planning.rounds.models import StartForecast
@@ -64,7 +64,7 @@ def needs_words(gpus: list[int]) -> str:
 # ---- next to start ---------------------------------------------------------------------------------------------------
 
 
-def next_context(snapshot: Snapshot) -> NextContext:
+def next_context(snapshot: Snapshot) -> dict[str, Any]:
     """Return the jobs that are expected to start next, an array as one row.
 
     Those with a start range come by its middle, then the others in the order of the last planning, then who came after it.
@@ -101,7 +101,7 @@ class _Told:
         return starts_make(start_told(self.ranges.get(job.pk), self._now))
 
 
-def _next_job(job: Job, count: int, told: _Told) -> NextJob:
+def _next_job(job: Job, count: int, told: _Told) -> dict[str, Any]:
     shown = told.reader.sees(job.tenant_id)
     label = job.array_id if count > 1 else job.number
     times = f" \u00d7 {count}" if count > 1 else ""
@@ -123,7 +123,7 @@ def _next_job(job: Job, count: int, told: _Told) -> NextJob:
 # ---- tenants ---------------------------------------------------------------------------------------------------------
 
 
-def tenant_shares(snapshot: Snapshot) -> list[TenantShare]:
+def tenant_shares(snapshot: Snapshot) -> list[dict[str, Any]]:
     """Return each tenant's GPUs; tenants without the reader as a member are one row."""
     held = defaultdict[int, float](float, {int(pk): gpus for pk, gpus in snapshot.facts.held_by_tenant.items()})
     tenants = list(Tenant.objects.filter(is_active=True))
@@ -135,7 +135,7 @@ def tenant_shares(snapshot: Snapshot) -> list[TenantShare]:
     return rows
 
 
-def _share(name: str, held: float, quota: int | None, total: int) -> TenantShare:
+def _share(name: str, held: float, quota: int | None, total: int) -> dict[str, Any]:
     return {
         "name": name,
         "held": gpus_of(round(1000 * held)),
@@ -149,7 +149,7 @@ def _share(name: str, held: float, quota: int | None, total: int) -> TenantShare
 # ---- notice ----------------------------------------------------------------------------------------------------------
 
 
-def idle_notice(snapshot: Snapshot) -> Notice | None:
+def idle_notice(snapshot: Snapshot) -> dict[str, Any] | None:
     """Say that GPUs idle while eligible jobs wait, once a planning has looked at those jobs."""
     stuck: Counter[str] = Counter()
     for group in snapshot.queue.eligible:

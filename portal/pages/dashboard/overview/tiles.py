@@ -10,7 +10,6 @@ from portal.planning.rounds.read.history import points_evenly, points_since, raq
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from portal.pages.dashboard.overview.context import Spark, SparkKind, SparkTone, TileContext
     from portal.pages.dashboard.parts.snapshot import Snapshot
     from portal.planning.rounds.read.history import Point
 
@@ -19,7 +18,7 @@ POINTS_READ = 180
 """More than are drawn, so that each stretch finds a planning of its own."""
 
 
-def tile_contexts(snapshot: Snapshot) -> list[TileContext]:
+def tile_contexts(snapshot: Snapshot) -> list[dict[str, Any]]:
     read = points_since(since=snapshot.since, most=POINTS_READ)
     points = points_evenly(read, until=snapshot.now, count=SPARK_POINTS)
     hours = snapshot.knobs["raqlr_hours"]
@@ -47,15 +46,15 @@ def _spark(
     value: Callable[[dict[str, Any]], float | None],
     *,
     high: float | None,
-    kind: SparkKind = "line",
-    tone: SparkTone = "accent",
-) -> Spark | None:
+    kind: str = "line",
+    tone: str = "accent",
+) -> dict[str, Any] | None:
     return _spark_of([value(point.metrics) for point in points], high=high, kind=kind, tone=tone)
 
 
 def _spark_of(
-    values: list[float | None], *, high: float | None, kind: SparkKind = "line", tone: SparkTone = "accent"
-) -> Spark | None:
+    values: list[float | None], *, high: float | None, kind: str = "line", tone: str = "accent"
+) -> dict[str, Any] | None:
     """Return the course of a figure; None without a known value. `high` None: the largest one."""
     known = [each for each in values if each is not None]
     if not known:
@@ -68,7 +67,7 @@ def _share(name: str) -> Callable[[dict[str, Any]], float | None]:
     return lambda metrics: None if metrics.get(name) is None else 100 * metrics[name]
 
 
-def _tile(name: str, label: str, text: str | None, unit: str | None, denominator: str, **more: Any) -> TileContext:
+def _tile(name: str, label: str, text: str | None, unit: str | None, denominator: str, **more: Any) -> dict[str, Any]:
     figure = "no data" if text is None else text
     return {
         "name": name,
@@ -81,7 +80,7 @@ def _tile(name: str, label: str, text: str | None, unit: str | None, denominator
     }
 
 
-def _gpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+def _gpu_active(snapshot: Snapshot, points: Sequence[Point]) -> dict[str, Any]:
     held, total = snapshot.gpus_held, snapshot.gpus_total
     return _tile(
         "gpu-active",
@@ -94,7 +93,7 @@ def _gpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     )
 
 
-def _cpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+def _cpu_active(snapshot: Snapshot, points: Sequence[Point]) -> dict[str, Any]:
     held, total = sum(snapshot.facts.cores_held), snapshot.facts.cores_total
     measured, used = sum(snapshot.facts.cores_measured), sum(snapshot.facts.cores_used)
     busy = f", {number(100 * used / measured)}\u00a0% used" if measured else ""
@@ -110,7 +109,7 @@ def _cpu_active(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     )
 
 
-def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> dict[str, Any]:
     facts = snapshot.facts
     uses = [use for use, held in zip(facts.uses, facts.held, strict=True) if held]
     measured = [use for use in uses if use is not None]
@@ -126,7 +125,7 @@ def _utilisation(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     )
 
 
-def _queue(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+def _queue(snapshot: Snapshot, points: Sequence[Point]) -> dict[str, Any]:
     jobs, gpus, oldest = snapshot.queue.jobs, snapshot.queue.gpus, snapshot.queue.oldest_s
     parts = [f"{number(gpus)} GPU{'s' if gpus != 1 else ''}"] if gpus else []
     parts += [f"oldest {duration(oldest)}"] if oldest is not None else []
@@ -144,7 +143,7 @@ def _queue(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
     )
 
 
-def _raqlr(hours: float, course: Sequence[tuple[float | None, int]], highest: float) -> TileContext:
+def _raqlr(hours: float, course: Sequence[tuple[float | None, int]], highest: float) -> dict[str, Any]:
     value, ended = course[-1]
     return _tile(
         "raqlr",
@@ -159,7 +158,7 @@ def _raqlr(hours: float, course: Sequence[tuple[float | None, int]], highest: fl
     )
 
 
-def _live_ratio(snapshot: Snapshot, points: Sequence[Point], highest: float) -> TileContext:
+def _live_ratio(snapshot: Snapshot, points: Sequence[Point], highest: float) -> dict[str, Any]:
     mean, largest = snapshot.queue.ratio_mean, snapshot.queue.ratio_max
     note = f"{number(snapshot.queue.jobs)} eligible" + ("" if largest is None else f", max {number(largest, 2)}")
     return _tile(
@@ -174,7 +173,7 @@ def _live_ratio(snapshot: Snapshot, points: Sequence[Point], highest: float) -> 
     )
 
 
-def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> TileContext:
+def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> dict[str, Any]:
     metrics = points[-1].metrics if points else {}
     total = fragments_of(metrics)
     rate = metrics.get("fragment_rate")

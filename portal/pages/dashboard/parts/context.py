@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 LegendKind = Literal["line", "block", "dashed"]
-PageName = Literal["overview", "jobs", "queue", "cluster", "rounds", "laboratory", "account"]
 
 
 class Segment(TypedDict):
@@ -41,7 +40,8 @@ class Choice(TypedDict):
 class Shell(TypedDict):
     """Every signed-in page's frame, from a context processor, as `shell`; absent before sign-in and on error pages."""
 
-    page: PageName
+    title: str  # of the page, from the registry
+    menu: list[Choice]  # the navigation
     username: str
     time_zone: str  # "": the browser's
     initials: str

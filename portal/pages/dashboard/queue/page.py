@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from portal.pages.dashboard.parts.context import PageLinks, Rich
     from portal.pages.dashboard.parts.snapshot import Snapshot
-    from portal.pages.dashboard.queue.context import QueueArray, QueueContext, QueueLine, QueueShare
     from portal.planning.rounds.read.kept import KeptFor
     from portal.planning.rounds.record.decisions import Decisions
     from portal.work.jobs.queue_counts import QueueCounts
@@ -46,7 +45,7 @@ NOWHERE = {
 TOO_MUCH = ("needs more than the cluster has", "need more than the cluster has")
 
 
-def queue_context(snapshot: Snapshot, pages: Mapping[str, str]) -> QueueContext:
+def queue_context(snapshot: Snapshot, pages: Mapping[str, str]) -> dict[str, Any]:
     """Return the page. `pages`: the requested page of each array. Raises BerthError when one is not a positive number."""
     decisions = decisions_or_none(snapshot.planning)
     numbers = {array: _page(pages.get(array), array) for array in ARRAYS}
@@ -103,7 +102,9 @@ def _query(pages: Mapping[str, int]) -> str:
 # ---- one queue -------------------------------------------------------------------------------------------------------
 
 
-def _array(decisions: Decisions, array: str, places: list[int], numbers: Mapping[str, int], rows: Rows) -> QueueArray:
+def _array(
+    decisions: Decisions, array: str, places: list[int], numbers: Mapping[str, int], rows: Rows
+) -> dict[str, Any]:
     who = QUEUES[decisions.queue(array)]
     first = (numbers[array] - 1) * PAGE_ROWS
     total = len(_order(decisions, array))
@@ -148,9 +149,9 @@ def _idle_words(window: Mapping[str, Any]) -> str:
     return f"{count_of(window['idle'], 'GPU')} {were} idle: the front, {first}, comes before the others."
 
 
-def _lines(decisions: Decisions, array: str, places: list[int], first: int, rows: Rows) -> list[QueueLine]:
+def _lines(decisions: Decisions, array: str, places: list[int], first: int, rows: Rows) -> list[dict[str, Any]]:
     """Return the rows with the borders between the sides drawn in where they lie."""
-    lines: list[QueueLine] = []
+    lines: list[dict[str, Any]] = []
     before = decisions.entry(int(_order(decisions, array)[first - 1]))["side"] if first else None
     for offset, place in enumerate(places):
         row = rows.row(place, first + offset + 1)
@@ -188,7 +189,7 @@ def _paging(array: str, numbers: Mapping[str, int], *, first: int, shown: int, t
 # ---- beside the order ------------------------------------------------------------------------------------------------
 
 
-def _shares(snapshot: Snapshot, decisions: Decisions) -> list[QueueShare]:
+def _shares(snapshot: Snapshot, decisions: Decisions) -> list[dict[str, Any]]:
     """Return the GPU shares of the tenants that the reader may see; all others are one row."""
     told = [each for each in decisions.head["shares"] if each["resource"] == "gpus" and each["capacity"]]
     names = dict(Tenant.objects.filter(pk__in=[each["tenant"] for each in told]).values_list("pk", "name"))
@@ -204,7 +205,7 @@ def _shares(snapshot: Snapshot, decisions: Decisions) -> list[QueueShare]:
     return rows
 
 
-def _share(name: str, held: float, picked: float | None, capacity: float, weight: float) -> QueueShare:
+def _share(name: str, held: float, picked: float | None, capacity: float, weight: float) -> dict[str, Any]:
     part = held / capacity / weight
     note = None if picked is None else f"{share(picked / capacity / weight, 1)} with its considered jobs"
     weighed = f", weight {weight:g}" if weight != 1 else ""

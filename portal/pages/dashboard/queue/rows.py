@@ -7,29 +7,28 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.pages.dashboard.overview.queue import needs_words
+from portal.pages.dashboard.parts.expected import starts_make
 from portal.pages.dashboard.parts.formatting import share
-from portal.pages.dashboard.parts.masking import ANOTHERS
-from portal.pages.dashboard.parts.starts import starts_make
 from portal.planning.rounds.read.figures import JobNumbers, KeepersNow, Turns
 from portal.planning.rounds.read.forecasts import starts_of
 from portal.planning.rounds.read.needs import start_need
 from portal.planning.rounds.read.selectors import figures_of, reason_sentence, waited_s
 from portal.planning.rounds.record.explanations import explanations_of
 from portal.work.jobs.models import Job
+from portal.work.jobs.selectors import ANOTHERS
 from portal.work.jobs.states import QUEUED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from portal.pages.dashboard.parts.snapshot import Snapshot
-    from portal.pages.dashboard.queue.context import QueueRow, Side, WhyItWaits
     from portal.planning.rounds.record.decisions import Decisions
 
 
-NO_WAIT: WhyItWaits = {"reason": None, "sentence": None, "to_start": None, "starts": None}
+NO_WAIT: dict[str, Any] = {"reason": None, "sentence": None, "to_start": None, "starts": None}
 
 
-def _anothers(position: int, side: Side) -> QueueRow:
+def _anothers(position: int, side: str) -> dict[str, Any]:
     """Return the row of a job that the reader may not see."""
     return {
         "position": position,
@@ -54,8 +53,7 @@ class Rows:
     def __init__(self, snapshot: Snapshot, decisions: Decisions, places: Sequence[int]) -> None:
         self._keepers = KeepersNow(snapshot.now)
         self._decisions, self._turns = decisions, Turns(decisions, snapshot.planning)
-        planning = snapshot.planning
-        self.swept = bool(planning and planning.policy == "berth" and planning.parameters.get("sweep") == "on")
+        self.swept = self._turns.sweeps
         ids = [int(decisions.jobs[place]) for place in places]
         self._jobs = Job.objects.visible_to(snapshot.user).select_related("tenant", "array").in_bulk(ids)
         number = snapshot.planning.number if snapshot.planning else None
@@ -64,7 +62,7 @@ class Rows:
         details = (detail["figures"] for detail in self._details.values())
         self._numbers = JobNumbers([*details, *(job.reason_figures for job in self._jobs.values())])
 
-    def row(self, place: int, position: int) -> QueueRow:
+    def row(self, place: int, position: int) -> dict[str, Any]:
         """Return the row of the decision at `place`, which is the array's `position`-th."""
         entry = self._decisions.entry(place)
         job = self._jobs.get(entry["job"])
@@ -86,7 +84,7 @@ class Rows:
             **(self._waits(place, job, entry) if job.state in QUEUED else NO_WAIT),
         }
 
-    def _waits(self, place: int, job: Job, entry: dict[str, Any]) -> WhyItWaits:
+    def _waits(self, place: int, job: Job, entry: dict[str, Any]) -> dict[str, Any]:
         """Say why a job waits, and its need."""
         figures = self._turns.told(place, job, figures_of(entry, job, self._details.get(job.pk)))
         figures = self._numbers.told(self._keepers.told(job, entry["reason"], figures))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.contrib.auth.decorators import login_required
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
 
 from portal.foundation.errors import NotFound
 from portal.pages.dashboard.parts.snapshot import Snapshot
@@ -17,8 +15,6 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
 
-@login_required
-@require_GET
 def queue(request: HttpRequest) -> HttpResponse:
     """Show each array's order, or with `?fragment=arrays` only that part, for live updates."""
     fragment = request.GET.get("fragment")

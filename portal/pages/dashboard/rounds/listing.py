@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
@@ -13,13 +13,12 @@ from portal.planning.rounds.read.history import plannings_listed
 
 if TYPE_CHECKING:
     from portal.pages.dashboard.parts.context import PageLinks
-    from portal.pages.dashboard.rounds.context import PlanningOutcome, PlanningRow, RoundsPageContext
 
 PAGE_SIZE = 50
 OUTCOMES = {"applied": "applied", "nothing": "nothing placed", "stale": "overtaken", "failed": "failed"}
 
 
-def rounds_context(page: str | None, *, each: bool = False) -> RoundsPageContext:
+def rounds_context(page: str | None, *, each: bool = False) -> dict[str, Any]:
     """Return a page of plannings, the last first; without `each`, those in a row that changed nothing stand as one.
 
     Raises BerthError for a page that is no positive number.
@@ -38,9 +37,9 @@ def rounds_context(page: str | None, *, each: bool = False) -> RoundsPageContext
     }
 
 
-def _fold(rows: list[PlanningRow]) -> list[PlanningRow]:
+def _fold(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Let the newest of plannings in a row that changed nothing stand for all: the clock asks for one at each tick."""
-    shown: list[PlanningRow] = []
+    shown: list[dict[str, Any]] = []
     for row in rows:
         if shown and _is_idle(row) and _is_idle(shown[-1]):
             shown[-1] = {**shown[-1], "before": shown[-1]["before"] + 1, "since": row["at"]}
@@ -49,7 +48,7 @@ def _fold(rows: list[PlanningRow]) -> list[PlanningRow]:
     return shown
 
 
-def _is_idle(row: PlanningRow) -> bool:
+def _is_idle(row: dict[str, Any]) -> bool:
     return row["kind"] == "fill" and row["outcome_word"] == OUTCOMES["nothing"]
 
 
@@ -76,7 +75,7 @@ def _subtitle(newest: Planning | None, total: int) -> str:
     return f"round {newest.round.number}, policy {newest.policy}; {count}" if newest else count
 
 
-def planning_row(row: Planning) -> PlanningRow:
+def planning_row(row: Planning) -> dict[str, Any]:
     outcome = outcome_of(row)
     return {
         "number": row.number,
@@ -114,7 +113,7 @@ def fragments_of(row: Planning) -> int | None:
     return kept + row.metrics["fragments_cores"] + row.metrics["fragments_scattered"]
 
 
-def outcome_of(row: Planning) -> PlanningOutcome:
+def outcome_of(row: Planning) -> str:
     if row.status == Planning.Status.FAILED:
         return "failed"
     if row.status == Planning.Status.SUPERSEDED:

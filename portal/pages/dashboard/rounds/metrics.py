@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 from django.utils import timezone
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from portal.pages.dashboard.parts.context import Choice, LegendKind, PlotContext
-    from portal.pages.dashboard.rounds.context import MetricsPageContext, RoundRow, RoundsTableContext
     from portal.planning.rounds.read.series import Stretch
 
 ROUNDS_SHOWN = 20
@@ -88,7 +87,7 @@ class Span:
         return course_since(since=self.since, now=self.now, hold_s=hold, rounds=self.rounds)
 
 
-def metrics_context(span: Span) -> MetricsPageContext:
+def metrics_context(span: Span) -> dict[str, Any]:
     return {
         "ranges": [_choice(name, span.name) for name in RANGES],
         "range_label": LABELS[span.name],
@@ -97,7 +96,7 @@ def metrics_context(span: Span) -> MetricsPageContext:
     }
 
 
-def table_context(span: Span) -> RoundsTableContext:
+def table_context(span: Span) -> dict[str, Any]:
     """Return the table's part: the last rounds of the range, the present one first."""
     rows = [_row(each) for each in reversed(span.rounds[-ROUNDS_SHOWN:])]
     return {"rounds": rows, "query": _query(span.name), "form": "date" if span.name == "7d" else "clock"}
@@ -170,7 +169,7 @@ def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _row(each: Stretch) -> RoundRow:
+def _row(each: Stretch) -> dict[str, Any]:
     return {
         "number": str(each.number) if each.rounds == 1 else f"{each.number}\u2013{each.number + each.rounds - 1}",
         "at": each.start.isoformat(),

@@ -18,18 +18,13 @@ from portal.planning.rounds.settings.knobs import KNOBS
 
 if TYPE_CHECKING:
     from portal.pages.dashboard.parts.context import Fact
-    from portal.pages.dashboard.rounds.context import (
-        DecisionRow,
-        OutcomeRow,
-        PlanningPageContext,
-    )
     from portal.people.tenants.models import User
     from portal.planning.rounds.models import Planning
 
 DECISIONS_A_PAGE = 200
 
 
-def planning_context(number: int, user: User, page: str | None = None) -> PlanningPageContext:
+def planning_context(number: int, user: User, page: str | None = None) -> dict[str, Any]:
     """Return a planning with one page of its decisions. Raises NotFound, and BerthError for a page that is no number."""
     place = page_number(page)
     start = (place - 1) * DECISIONS_A_PAGE
@@ -59,14 +54,14 @@ def planning_context(number: int, user: User, page: str | None = None) -> Planni
     }
 
 
-def _decisions(rows: list[dict[str, Any]], placements: list[list[dict[str, Any]] | None]) -> list[DecisionRow]:
+def _decisions(rows: list[dict[str, Any]], placements: list[list[dict[str, Any]] | None]) -> list[dict[str, Any]]:
     nodes = dict(Node.objects.values_list("pk", "name"))
     numbers = JobNumbers(row["figures"] for row in rows)
     told = [{**row, "figures": numbers.told(row["figures"])} for row in rows]
     return [_decision(row, placement, nodes) for row, placement in zip(told, placements, strict=True)]
 
 
-def _outcomes(planning: Planning, user: User) -> list[OutcomeRow]:
+def _outcomes(planning: Planning, user: User) -> list[dict[str, Any]]:
     """Return a row for each profile, stop, promise, promise given up and reservation."""
     found = planning_outcomes(planning, user)
     rows = [("Profiled", each["job"], profile_sentence(each)) for each in found["profiles"]]
@@ -89,7 +84,7 @@ def _outcomes(planning: Planning, user: User) -> list[OutcomeRow]:
     ]
 
 
-def _decision(row: dict[str, Any], placement: list[dict[str, Any]] | None, nodes: dict[int, str]) -> DecisionRow:
+def _decision(row: dict[str, Any], placement: list[dict[str, Any]] | None, nodes: dict[int, str]) -> dict[str, Any]:
     own = row["job"] is not None
     chosen = row["result"] == "placed"
     return {

@@ -11,9 +11,8 @@ from django.utils import timezone
 
 from portal.pages.dashboard.parts import figures
 from portal.pages.dashboard.parts.formatting import number
-from portal.pages.dashboard.sharing.gpus import SharedNow, cells, pairs_on
 from portal.pages.dashboard.sharing.proposals import proposals_context
-from portal.pages.dashboard.sharing.words import decision_row, verdict
+from portal.pages.dashboard.sharing.rows import SharedNow, cells, decision_row, pairs_on, verdict
 from portal.planning.estimation.neighbours import matrices
 from portal.planning.rounds.planning.sharing import policy_why
 from portal.planning.rounds.read.series import range_of

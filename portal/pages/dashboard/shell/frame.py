@@ -1,4 +1,4 @@
-"""The frame of a signed-in page: its reader, its entry in the navigation, and the stream that it follows."""
+"""The frame of a signed-in page: its reader, the navigation, and the stream that it follows."""
 
 from __future__ import annotations
 
@@ -19,24 +19,13 @@ from portal.people.tenants.models import Tenant
 if TYPE_CHECKING:
     from django.http import HttpRequest
 
-    from portal.pages.dashboard.parts.context import PageName, Shell
+    from portal.pages.dashboard.parts.context import Choice, Shell
     from portal.people.tenants.models import User
 
 log = logging.getLogger(__name__)
 
 REDIS_PATIENCE_S = 0.3
 BANNER_EVERY_S = 10.0
-_PAGES: dict[str, PageName] = {
-    "job": "jobs",
-    "node": "cluster",
-    "sharing": "cluster",
-    "planning": "rounds",
-    "token": "account",
-    "tenant": "account",
-    "invitation": "account",
-    "notification": "account",
-    "template": "jobs",
-}
 
 
 def page_follow(request: HttpRequest, *streams: str) -> None:
@@ -62,7 +51,7 @@ def stream_numbers(streams: tuple[str, ...] | list[str]) -> dict[str, int]:
     return {stream: int(value or 0) for stream, value in zip(streams, values, strict=True)}
 
 
-def shell_of(request: HttpRequest) -> Shell:
+def shell_of(request: HttpRequest, *, title: str, menu: list[Choice]) -> Shell:
     user: User = request.user
     name = user.get_full_name() or user.username
     streams = getattr(request, "live_streams", [])
@@ -70,7 +59,8 @@ def shell_of(request: HttpRequest) -> Shell:
     if numbers is None:
         numbers = stream_numbers(streams)
     return {
-        "page": _page(request),
+        "title": title,
+        "menu": menu,
         "username": user.username,
         "time_zone": user.time_zone,
         "initials": initials(name),
@@ -88,12 +78,6 @@ def own_tenants(request: HttpRequest) -> list[Tenant]:
     if found is None:
         found = request.own_tenants = list(Tenant.objects.filter(memberships__user=request.user))
     return found
-
-
-def _page(request: HttpRequest) -> PageName:
-    """Tell the navigation's entry from the URL's name: `node-detail` stands under cluster."""
-    word = ((request.resolver_match.url_name if request.resolver_match else "") or "overview").partition("-")[0]
-    return _PAGES.get(word) or _PAGES.get(word.removesuffix("s")) or word  # type: ignore[return-value]
 
 
 def initials(name: str) -> str:

@@ -11,8 +11,7 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.board.feed import stream_of
-from portal.pages.dashboard.board.horizons import HORIZONS_H
+from portal.pages.dashboard.board.feed import HORIZONS_H, stream_of
 from portal.pages.dashboard.shell.followed import SEEN_BY
 from portal.people.accounts.required import required_missing
 

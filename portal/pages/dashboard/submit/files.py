@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from portal.foundation.environment import env
 from portal.foundation.errors import BerthError, NotFound
-from portal.pages.dashboard.jobs.files import file_rows
+from portal.pages.dashboard.jobs.facts import file_rows
 from portal.work.jobs.description_parts import MAX_FILES, MAX_FILES_BYTES
 from portal.work.uploads.selectors import upload_files, upload_get
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from django.http import QueryDict
     from django.utils.datastructures import MultiValueDict
 
-    from portal.pages.dashboard.submit.context import FilesContext
     from portal.people.tenants.models import User
 
     Uploads: TypeAlias = MultiValueDict[str, UploadedFile]
@@ -72,7 +71,7 @@ def upload_shown(user: User, digest: object) -> list[dict[str, Any]]:
         return []
 
 
-def files_context(values: Mapping[str, Any], error: str | None, *, user: User) -> FilesContext:
+def files_context(values: Mapping[str, Any], error: str | None, *, user: User) -> dict[str, Any]:
     """Fill the form's field from `values["files"]`, {name: base64}, and `values["upload"]`, a digest."""
     files, sent = values.get("files") or {}, upload_shown(user, values.get("upload"))
     return {

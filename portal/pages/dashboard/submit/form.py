@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from portal.foundation.environment import env
 from portal.pages.dashboard.parts.formatting import GIB_MIB
-from portal.pages.dashboard.submit.code import code_values, secret_choices, secrets_help
-from portal.pages.dashboard.submit.rates import RULES, rate_values
-from portal.pages.dashboard.submit.software import software_choices, software_help, software_values
+from portal.pages.dashboard.submit.apart import (
+    RULES,
+    code_values,
+    rate_values,
+    secret_choices,
+    secrets_help,
+    software_choices,
+    software_help,
+    software_values,
+)
 from portal.planning.rounds.read.selectors import CATEGORIES
 from portal.work.jobs.declaration.table import BY_NAME, INPUTS
 from portal.work.jobs.description import SHORT_NAMES
@@ -23,7 +30,6 @@ if TYPE_CHECKING:
     from django.http import QueryDict
 
     from portal.pages.dashboard.parts.context import Choice, FieldContext
-    from portal.pages.dashboard.submit.context import GroupContext
     from portal.work.jobs.declaration.table import Input, JobField
 
 GPU_COUNTS = (1, 2, 4, 8, 16)
@@ -144,9 +150,9 @@ def fields_make(
     return found
 
 
-def grouped(fields: Mapping[str, FieldContext]) -> dict[str, GroupContext]:
+def grouped(fields: Mapping[str, FieldContext]) -> dict[str, dict[str, Any]]:
     """Return the fields group by group, in the table's order."""
-    found: dict[str, GroupContext] = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, made in fields.items():
         group = found.setdefault(INPUTS[name].group, {"fields": [], "wrong": False, "used": False})
         group["fields"].append(made)

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 from portal.foundation.checks import lines_of
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.parts.formatting import GIB_MIB
-from portal.pages.dashboard.submit.code import code_read
+from portal.pages.dashboard.submit.apart import code_read, learning_rate_of, software_read
 from portal.pages.dashboard.submit.files import files_of
-from portal.pages.dashboard.submit.rates import learning_rate_of
-from portal.pages.dashboard.submit.software import software_read
 from portal.work.jobs.declaration.table import BY_NAME, INPUTS, TABLE
 from portal.work.jobs.description_parts import SINGLETON
 from portal.work.jobs.fields.keeping import inputs_read

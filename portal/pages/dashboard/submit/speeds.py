@@ -1,8 +1,8 @@
-"""The submit form's picture of predicted throughput: a panel a GPU type, a column a size, one scale for all of them."""
+"""The submit form's picture of predicted throughput: a panel a GPU type, a column a size, one scale; and past tuning."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.parts.formatting import DASH, count_of, duration, number
@@ -10,13 +10,12 @@ from portal.pages.dashboard.submit.speed_marks import Mark, picture
 from portal.planning.rounds.asking.scaling import MEASURED, scaling
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.work.jobs.description_parts import requirement_set
+from portal.work.jobs.services.tuning import cores_past
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from django.utils.safestring import SafeString
-
-    from portal.people.tenants.models import Tenant
+    from portal.people.tenants.models import Tenant, User
     from portal.planning.rounds.asking.scaling import Scaling, SizeSpeed, TypeScaling
 
 SOURCES = {
@@ -31,37 +30,7 @@ FULL, LITTLE = 0.85, 0.5
 """The gain of each further GPU, in GPUs: from here on nearly a whole one, below there little."""
 
 
-class SpeedColumn(TypedDict):
-    """A size on one GPU type. Figures are words; an en dash where the cluster has no such size."""
-
-    gpus: int
-    accepted: bool
-    speed: str
-    times: str
-    run: str
-    error: str
-
-
-class SpeedPanel(TypedDict):
-    gpu_type: str
-    total: int
-    picture: SafeString
-    columns: list[SpeedColumn]
-    words: list[str]
-
-
-class SpeedsContext(TypedDict):
-    """`unit`: of the speeds. `runs`, `errors`: whether these rows say something."""
-
-    sentence: str
-    unit: str
-    runs: bool
-    errors: bool
-    panels: list[SpeedPanel]
-    left_out: int
-
-
-def speeds_context(tenant: Tenant | None, values: Mapping[str, Any]) -> SpeedsContext | None:
+def speeds_context(tenant: Tenant | None, values: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the picture for the form's values; None for a CPU job, without a tenant, and where no GPU is."""
     if tenant is None or values.get("gpu_mode") == "cpu":
         return None
@@ -116,7 +85,7 @@ def _sentence(tenant: Tenant, label: str, found: Scaling) -> str:
     return f"{nothing} Berth plans with these assumptions, the same for every such job."
 
 
-def _panel(each: TypeScaling, found: Scaling, accepted: set[int], samples: int | None) -> SpeedPanel:
+def _panel(each: TypeScaling, found: Scaling, accepted: set[int], samples: int | None) -> dict[str, Any]:
     sizes = [each.sizes.get(gpus) for gpus in found.sizes]
     top = max(size.speed for every in found.types for size in every.sizes.values())
     marks = [
@@ -146,7 +115,7 @@ def _figure(speed: float, found: Scaling) -> str:
 
 def _column(
     gpus: int, size: SizeSpeed | None, each: TypeScaling, found: Scaling, accepted: set[int], samples: int | None
-) -> SpeedColumn:
+) -> dict[str, Any]:
     known = found.unit_type is None and size is not None
     return {
         "gpus": gpus,
@@ -188,3 +157,20 @@ def _not_offered(each: TypeScaling, found: Scaling) -> list[str]:
         return []
     detail = f"over several nodes it would lose more than the operator's limit of {found.sigma:g} allows"
     return [f"Not offered: {', '.join(out)}; {detail}."]
+
+
+def cores_past_context(user: User, tenant: Tenant | None, values: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the largest number that tuning found for the last similar jobs; None for a CPU job, and where none was tuned."""
+    if tenant is None or values.get("gpu_mode") == "cpu":
+        return None
+    label, category = (str(values.get(name) or "").strip() for name in ("model", "category"))
+    past, by_label = cores_past(owner=user, tenant=tenant, category=category, label=label)
+    if not past:
+        return None
+    kind = f"jobs with the label {label}" if by_label else f"{category} jobs" if category else "jobs without a category"
+    least, most = min(each.found for each in past), max(each.found for each in past)
+    who = f"last {len(past)} {kind} kept their" if len(past) > 1 else f"last {kind.replace('jobs', 'job', 1)} kept its"
+    cores = f"{least} to {most} cores" if least < most else f"{most} core{'s' if most > 1 else ''}"
+    asked = whole_of(values.get("cores_per_gpu"))
+    sentence = f"Your {who} GPUs busy with {cores} a GPU{f'; you ask for {asked}' if asked else ''}."
+    return {"sentence": sentence, "take": None if asked == most else most}

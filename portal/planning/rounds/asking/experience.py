@@ -12,7 +12,7 @@ from portal.planning.rounds.models import ForecastRecord, StartForecast
 from portal.planning.rounds.planning.model_jobs import to_new_model_jobs
 from portal.work.jobs.models import Attempt, Job, JobText
 from portal.work.jobs.states import QUEUED, JobState
-from scheduler.asking.starts.calibration import MOST, Drawn, Foretold
+from scheduler.asking.starts.ranges import MOST, Drawn, Foretold
 from scheduler.asking.starts.runtimes import PastRun, RunTimes
 from scheduler.asking.starts.scene import Experience
 

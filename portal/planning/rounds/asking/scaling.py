@@ -23,7 +23,7 @@ from portal.planning.estimation.selectors import knowledge_load
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler import model
 from scheduler.estimator.estimator import estimator_for
-from scheduler.estimator.tables import cell_key, signature
+from scheduler.estimator.measured import cell_key, signature
 from scheduler.model.instances import is_instance
 from scheduler.model.speeds import Knowledge
 

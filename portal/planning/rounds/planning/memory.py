@@ -26,7 +26,7 @@ from portal.planning.estimation.models import JobProgress
 from portal.planning.rounds.planning.queued import QueuedJob, Waits, cell, queue_count, queue_load, queue_rows
 from portal.work.jobs.models import QueueChange
 from portal.work.jobs.states import QUEUED
-from scheduler.placement import memory as placement
+from scheduler.placement import work as placement
 
 if TYPE_CHECKING:
     from scheduler import model

@@ -21,7 +21,7 @@ from portal.planning.rounds.planning.sharing import Seen
 from portal.work.jobs.models import Attempt
 from portal.work.jobs.software import node_offers
 from scheduler import model
-from scheduler.estimator.tables import signature_of
+from scheduler.estimator.measured import signature_of
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
 
 TOGETHER: Mapping[int, frozenset[str]] = MappingProxyType({})

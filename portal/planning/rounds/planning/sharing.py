@@ -26,7 +26,7 @@ from portal.planning.estimation.selectors import pairs_measured
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.sharing.apart import apart_load
 from scheduler import model
-from scheduler.estimator.tables import signature, signature_of
+from scheduler.estimator.measured import signature, signature_of
 from scheduler.sharing.learned.record import PolicyFileError, Stored, unpacked
 from scheduler.sharing.series import LEAST_SAMPLES
 from scheduler.sharing.sharing import LOOKS_AT_USE, LOOKS_NOW

@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING, Any
 from portal.cluster.models import Node
 from portal.planning.rounds.read.kept import kept_entries
 from portal.work.jobs.models import Job
+from scheduler.errors import InvalidParameter
 from scheduler.explaining.places import PLACE_FIGURES, QUEUES
 from scheduler.explaining.sentences import queue_words
 from scheduler.model.instances import serves
+from scheduler.parameters import PARAMETERS, Parameters
+from scheduler.policies.registry import POLICIES
 
 if TYPE_CHECKING:
     from portal.planning.rounds.models import Planning
     from portal.planning.rounds.record.decisions import Decisions
+    from scheduler.policies.policy import Policy
 
     Figures = Mapping[str, Any]
 
@@ -103,12 +107,27 @@ class Turns:
             "share": self._share(tenant_id),
         }
 
+    @cached_property
+    def _policy(self) -> Policy | None:
+        return POLICIES.get(self._planning.policy) if self._planning else None
+
+    @cached_property
+    def _knobs(self) -> Parameters:
+        stored = self._planning.parameters if self._planning else {}
+        try:
+            return Parameters.from_mapping({each.name: stored[each.name] for each in PARAMETERS if each.name in stored})
+        except InvalidParameter:  # of another release
+            return Parameters()
+
+    @property
+    def sweeps(self) -> bool:
+        """Whether what the windows left idle was offered to the jobs behind them."""
+        return self._policy is not None and self._policy.sweeps(self._knobs)
+
     def _share(self, tenant_id: int) -> float | None:
         """Return the tenant's share of the GPUs with its picks; None where shares do not decide, or nobody else has one."""
         told = [each for each in self._decisions.head["shares"] if each["resource"] == "gpus"]
-        planning = self._planning
-        unfair = planning and planning.policy == "berth" and planning.parameters.get("fair_shares") == "off"
-        if len(told) < 2 or unfair:
+        if len(told) < 2 or (self._policy and not self._policy.is_fair(self._knobs)):
             return None
         own = next((each for each in told if each["tenant"] == tenant_id), None)
         return own["with_picks"] / (own["capacity"] or 1.0) / own["weight"] if own else 0.0

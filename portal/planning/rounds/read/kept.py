@@ -18,7 +18,7 @@ from portal.work.jobs.models import Job, Promise
 from portal.work.jobs.selectors import ANOTHERS
 from portal.work.jobs.states import JobState
 from scheduler.explaining.phrases import instant
-from scheduler.fairness.keepers import RESERVATION
+from scheduler.fairness.keeping import RESERVATION
 from scheduler.replan.promises import BOUND_RESTARTS
 
 NODES_SHOWN = 2

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from portal.work.jobs.declaration.table import JobField
 
-HEAD = '''"""A job's fields: types, flags, what is shown. Made by `./berth manage client_fields`; do not edit."""
+HEAD = '''"""A job's fields: types, flags, labels. Made by `./berth manage client_fields`; do not edit."""
 
 from __future__ import annotations
 
@@ -48,14 +48,20 @@ def client_text() -> str:
         for each in listed
         if each.unit or each.kind == "time"
     ]
-    says = "What to run and what it needs; `/api/v1/docs` says what each field means."
+    says = "The command and its needs; `/api/v1/docs` explains each field."
     parts = [
         HEAD,
         _class("JobDescription", says, request, ", total=False"),
-        _class("Asked", "What REST answers of a job in a list.", _answers(listed)),
-        _class("AskedMore", "What REST answers of one job besides.", _answers(more)),
+        _class("Asked", "REST's answer for a job in a list.", _answers(listed)),
+        _class("AskedMore", "More of REST's answer for one job.", _answers(more)),
         "\n".join(
-            ["FLAGS = (", *flags, ")\nSHOWN = (", *shown, ')\n"""Label, field and kind of what a job asks for."""\n']
+            [
+                "FLAGS = (",
+                *flags,
+                ")\nSHOWN = (",
+                *shown,
+                ')\n"""Label, field and kind of each request that is shown."""\n',
+            ]
         ),
     ]
     return "\n\n".join(parts)

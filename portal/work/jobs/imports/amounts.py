@@ -6,6 +6,7 @@ Every pattern here reads a text once: no part of it can be matched in two ways.
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from portal.work.jobs.description_parts import SINGLETON
@@ -19,6 +20,11 @@ _COUNT = re.compile(r"([0-9]{1,8})([kKmM]?)")
 _MEMORY = re.compile(r"([0-9]{1,12})([KMGT]?)B?", re.IGNORECASE)
 _CLOCK = re.compile(r"[0-9]{1,8}(:[0-9]{1,8}){0,2}")
 _RANGE = re.compile(r"([0-9]{1,8})(?:-([0-9]{1,8})(?::([0-9]{1,8}))?)?")
+_DELTA = re.compile(r"now\+([0-9]{1,8})([smhdw]?)[a-z]{0,6}")
+_OF_DAY = re.compile(r"([0-9]{1,2})(:[0-9]{2})(:[0-9]{2})?([ap]m)?")
+_AMERICAN = re.compile(r"([0-9]{2})(/?)([0-9]{2})\2([0-9]{2})")
+_HOURS = {"midnight": "0:00", "elevenses": "11:00", "noon": "12:00", "fika": "15:00", "teatime": "16:00"}
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _MIB = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 _SCALE = {"": 1, "k": 1024, "m": 1024 * 1024}
 
@@ -78,6 +84,32 @@ def seconds(value: str) -> int | None:
         hours, minutes, rest = {1: (0, parts[0], 0), 2: (0, *parts), 3: tuple(parts)}[len(parts)]
     found = ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + rest
     return found or None
+
+
+def moment(value: str, now: datetime) -> tuple[datetime, bool]:
+    """Return the time of `16:00`, `4:00PM`, `noon`, `tomorrow`, `2026-12-01T08:00`, `12/01/26` or `now+2hours`.
+
+    Also return whether it is exact: where the text names no zone, it is read in that of `now`.
+    """
+    text = "".join(value.lower().split())
+    try:
+        if found := _DELTA.fullmatch(text):
+            return now + timedelta(seconds=int(found[1]) * _SECONDS[found[2]]), True
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        if text in {"today", "tomorrow"}:
+            return today + timedelta(days=text == "tomorrow"), False
+        if found := _OF_DAY.fullmatch(_HOURS.get(text, text)):
+            hour = int(found[1]) % 12 + 12 * (found[4] == "pm") if found[4] else int(found[1])
+            at = datetime.fromisoformat(f"{now:%Y-%m-%d}T{hour:02}{found[2]}{found[3] or ''}").replace(
+                tzinfo=now.tzinfo
+            )
+            return at if at > now else at + timedelta(days=1), False
+        at = datetime.fromisoformat(_AMERICAN.sub(r"20\4-\1-\3", text) if _AMERICAN.fullmatch(text) else text.upper())
+        return (at, True) if at.tzinfo else (at.replace(tzinfo=now.tzinfo), False)
+    except (ValueError, OverflowError):
+        raise NotRead(
+            f"{shown(value)} is no time that --begin can have here; write 2026-12-01T08:00, 16:00 or now+2hours"
+        ) from None
 
 
 def mib(value: str) -> int:

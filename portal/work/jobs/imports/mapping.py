@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from portal.work.jobs.imports import amounts
@@ -12,6 +13,7 @@ from portal.work.jobs.imports.gpu_names import LOOSER, types_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
 
     from portal.work.jobs.imports.answers import Line
 
@@ -26,6 +28,7 @@ class Draft:
     """The description so far. `sizes`: values that `sizes` turns into GPUs, cores and memory, with their lines."""
 
     gpu_types: Sequence[str]
+    now: datetime
     description: dict[str, Any] = field(default_factory=dict)
     sizes: dict[str, tuple[Any, Line]] = field(default_factory=dict)
     looser: set[str] = field(default_factory=set)
@@ -160,11 +163,17 @@ def _wrap(draft: Draft, value: str, line: Line) -> None:
 
 
 def _begin(draft: Draft, value: str, line: Line) -> None:
-    if value.lower() != "now":
-        raise NotRead(
-            "its time is in the other cluster's zone; remove the line and give `start_after`, a time with its zone"
-        )
-    line.ignored("Jobs may start at once in any case.")
+    if value.lower() == "now":
+        line.ignored("Jobs may start at once in any case.")
+        return
+    at, is_exact = amounts.moment(value, draft.now)
+    says = f"It does not start before {at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC."
+    if at <= draft.now:
+        line.ignored("That time is past; the job may start at once.")
+    else:
+        draft.put(line, "start_after", at.isoformat(timespec="seconds"), says)
+        if not is_exact:
+            line.looser("start_after", f"{says} --begin names no zone: check it, or give `start_after` with a zone.")
 
 
 def _nice(draft: Draft, value: str | None, line: Line) -> None:

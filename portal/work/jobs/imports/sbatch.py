@@ -1,8 +1,9 @@
-"""A batch script for sbatch as a job description; every directive is mapped, ignored or refused, with the reason. Pure."""
+"""A batch script for sbatch as a job description; every directive is mapped, ignored or refused, with the reason."""
 
 from __future__ import annotations
 
 import shlex
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from portal.foundation import checks
@@ -83,10 +84,13 @@ TOOLS = ("srun", "sbatch", "scontrol", "squeue", "scancel", "sbcast", "module")
 MOST_LINES = 50_000
 
 
-def sbatch_import(script: str, *, gpu_types: Sequence[str] = (), arguments: Sequence[str] = ()) -> Imported:
+def sbatch_import(
+    script: str, *, gpu_types: Sequence[str] = (), arguments: Sequence[str] = (), now: datetime | None = None
+) -> Imported:
     """Return the job of a batch script. `gpu_types`: those of this cluster, for names such as `gpu:a100:2`.
 
-    `arguments`: those that the script is called with. Raises BerthError (blank, too_long, too_many, wrap) when it is no
+    `arguments`: those that the script is called with; `now`: the time that --begin counts from.
+    Raises BerthError (blank, too_long, too_many, wrap) when it is no
     script that can be read at all.
     """
     script = script.removeprefix("\ufeff").replace("\r\n", "\n")
@@ -100,7 +104,7 @@ def sbatch_import(script: str, *, gpu_types: Sequence[str] = (), arguments: Sequ
         raise BerthError("too_many", detail, field="text")
     found, lines = directives(script)
     found = _first_part(found)
-    draft = Draft(gpu_types)
+    draft = Draft(gpu_types, now or datetime.now(UTC))
     for directive in _last_of_each(found):
         _take(draft, directive)
     sizes.settle(draft)

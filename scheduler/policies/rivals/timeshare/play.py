@@ -14,18 +14,15 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.model import SolverFigures
+from scheduler.model import Job, Node, Ranked, Running, SolverFigures
 from scheduler.placement import turn
-from scheduler.placement.answers import Answers
-from scheduler.placement.gain import Worth
-from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings
 from scheduler.policies.reallocation import Reallocation, speeds_by_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Job, Node, Ranked, Running
     from scheduler.placement.running import Participant
     from scheduler.placement.work import Work
 
@@ -96,19 +93,19 @@ def _find(want: Want, left: Mapping[int, int], staying: Mapping[int, int]) -> di
 
 def play(work: Work, choose: Chooser) -> Outcome:
     """The planning's outcome. `choose`: the GPU type of each job that shall run in the round that begins."""
-    answers, worth, trail = Answers(), Worth(), Trail()
+    draft = DraftPlan()
     choice, inside = Choice({}), set[int]()
     if work.replan:
-        begins = Round(work, answers, worth, trail)
+        begins = Round(work, draft)
         began_s = work.clock()
         choice = choose(begins)
         solve_s, inside = work.clock() - began_s, begins.all_gpus.waiting
         choice = replace(choice, figures=replace(choice.figures, solve_s=solve_s, participants=len(begins.running)))
         begins.give(choice.gpu_types)
-    turns = turn.place_cpu_jobs((each for each in work.queue if each.job.is_cpu), work, answers, worth, trail)
+    turns = turn.place_cpu_jobs((each for each in work.queue if each.job.is_cpu), work, draft)
     standings = Standings(inside | turns.came, window_gpus=work.ledger.gpus_up)
     late = Obstacles(out_of_time=choice.out_of_time | turns.out_of_time)
-    return Outcome(answers, standings, worth, trail, late, choice.figures)
+    return Outcome(draft, standings, late, choice.figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +127,18 @@ class Round:
     """Which jobs compete for which GPUs. `nodes` and `gpus`: by type."""
 
     work: Work
-    answers: Answers
-    worth: Worth
-    trail: Trail
+    draft: DraftPlan
     nodes: dict[str, list[Node]] = field(init=False)
     estimator: Estimator = field(init=False)
     all_gpus: Reallocation = field(init=False)
 
     def __post_init__(self) -> None:
         self.nodes = {}
-        for room in self.work.ledger.rooms.values():
-            if room.node.gpus_total and room.node.gpu_type is not None:
-                self.nodes.setdefault(room.node.gpu_type, []).append(room.node)
+        for free in self.work.ledger.free.values():
+            if free.node.gpus_total and free.node.gpu_type is not None:
+                self.nodes.setdefault(free.node.gpu_type, []).append(free.node)
         self.estimator = speeds_by_type(self.work)
-        self.all_gpus = Reallocation(self.work, self.answers, self.worth, self.trail, self.estimator, self._moving)
+        self.all_gpus = Reallocation(self.work, self.draft, self.estimator, self._moving)
 
     def _moving(self, live: Running, job: Job) -> float | None:
         """Every job with sound speeds takes part, and is worth as much elsewhere: stops are not counted.
@@ -151,8 +146,8 @@ class Round:
         One on nodes of several types runs on: Gavel has no such allocation.
         """
         self._throughput(job)
-        rooms = self.work.ledger.rooms
-        return 1.0 if len({rooms[piece.node].node.gpu_type for piece in live.pieces}) == 1 else None
+        idle = self.work.ledger.free
+        return 1.0 if len({idle[piece.node].node.gpu_type for piece in live.pieces}) == 1 else None
 
     @property
     def running(self) -> Mapping[int, Participant]:
@@ -166,20 +161,20 @@ class Round:
     @property
     def gpus(self) -> dict[str, int]:
         """Idle GPUs and those of the jobs that compete."""
-        rooms = self.all_gpus.idle.rooms
-        return {name: sum(len(rooms[node.id].gpus) for node in nodes) for name, nodes in self.nodes.items()}
+        idle = self.all_gpus.idle.free
+        return {name: sum(len(idle[node.id].gpus) for node in nodes) for name, nodes in self.nodes.items()}
 
     def now_on(self, number: int) -> str | None:
         """The GPU type that the job runs on; None = it waits."""
         running = self.running.get(number)
-        return None if running is None else self.all_gpus.idle.rooms[running.present.shares[0].node].node.gpu_type
+        return None if running is None else self.all_gpus.idle.free[running.present.shares[0].node].node.gpu_type
 
     def throughput(self, job: Job) -> dict[str, float]:
         """The throughput of the job's size by GPU type. A job with an unsound speed is noted as invalid: {}."""
         try:
             return self._throughput(job)
         except InvalidJob as error:
-            self.answers.invalid[job.id] = error
+            self.draft.invalid[job.id] = error
             return {}
 
     def _throughput(self, job: Job) -> dict[str, float]:
@@ -206,7 +201,7 @@ class Round:
         """Find nodes, and turn the differences to the running jobs into stops, promises and starts."""
         for name, nodes in self.nodes.items():
             wants = [self._want(number, name) for number in self.jobs if chosen.get(number) == name]
-            free = {node.id: len(self.all_gpus.idle.rooms[node.id].gpus) for node in nodes}
+            free = {node.id: len(self.all_gpus.idle.free[node.id].gpus) for node in nodes}
             # A job that stays takes its own first: no core or memory of it can then be another's.
             spots_of = sorted(place(wants, free).items(), key=lambda each: not self.all_gpus.stays(*each))
             for number, spots in spots_of:

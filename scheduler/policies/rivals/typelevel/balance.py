@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.policies.rivals.typelevel import states
-from scheduler.policies.rivals.typelevel.states import Change
+from scheduler.policies.rivals.typelevel.states import Box, Change, Losses, Picks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scheduler.policies.rivals.typelevel.states import Box, Losses, Picks
 
 FIRST_LIMIT, GROWTH = 2e-4, 2.0
 """The loss that is looked within first, over the bound, and how it grows."""

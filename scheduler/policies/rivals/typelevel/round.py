@@ -14,44 +14,39 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.estimator.tables import signature
-from scheduler.model import SolverFigures
+from scheduler.estimator.measured import signature
+from scheduler.model import Configuration, Job, Node, Running, SolverFigures
 from scheduler.placement import turn
-from scheduler.placement.answers import Answers
-from scheduler.placement.gain import Worth
-from scheduler.placement.outcome import Obstacles, Outcome, Standings, Trail
+from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings
 from scheduler.policies.reallocation import Reallocation, speeds_by_type
 from scheduler.policies.rivals.typelevel import placer, program
-from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind, buckets_of, kinds_of, within_growth
+from scheduler.policies.rivals.typelevel.program import Bucket, Kind, buckets_of, kinds_of, within_growth
 
 if TYPE_CHECKING:
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Configuration, Job, Node, Running
     from scheduler.placement.work import Work
 
 
 def play(work: Work, *, every_size: bool) -> Outcome:
     """The round's outcome. `every_size`: configurations for each requirement, as Hops ran Sia, not Sia's own sizes."""
-    answers, worth, trail = Answers(), Worth(), Trail()
+    draft = DraftPlan()
     figures, inside, late = SolverFigures(), set[int](), frozenset[int]()
     if work.replan:
         began_s = work.clock()
-        round_ = _Round(work, answers, worth, trail, every_size=every_size)
+        round_ = _Round(work, draft, every_size=every_size)
         inside, built_s = round_.all_gpus.waiting, work.clock()
         taken = round_.give()
         late = frozenset(inside) if taken is None else late
         figures = replace(round_.figures(taken), build_s=built_s - began_s, solve_s=work.clock() - built_s)
-    turns = turn.place_cpu_jobs((each for each in work.queue if each.job.is_cpu), work, answers, worth, trail)
+    turns = turn.place_cpu_jobs((each for each in work.queue if each.job.is_cpu), work, draft)
     standings = Standings(inside | turns.came, window_gpus=work.ledger.gpus_up)
-    return Outcome(answers, standings, worth, trail, Obstacles(out_of_time=late | turns.out_of_time), figures)
+    return Outcome(draft, standings, Obstacles(out_of_time=late | turns.out_of_time), figures)
 
 
 @dataclass(slots=True)
 class _Round:
     work: Work
-    answers: Answers
-    worth: Worth
-    trail: Trail
+    draft: DraftPlan
     every_size: bool
     all_gpus: Reallocation = field(init=False)
     estimator: Estimator = field(init=False)
@@ -60,15 +55,15 @@ class _Round:
     _speeds: dict[tuple[str, tuple[int, ...], frozenset[str]], dict[Kind, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.buckets = buckets_of(room.node for room in self.work.ledger.rooms.values())
+        self.buckets = buckets_of(free.node for free in self.work.ledger.free.values())
         self.estimator = speeds_by_type(self.work)
-        self.all_gpus = Reallocation(self.work, self.answers, self.worth, self.trail, self.estimator, self._moving)
+        self.all_gpus = Reallocation(self.work, self.draft, self.estimator, self._moving)
         self.rows = [row for each in self.all_gpus.jobs.values() if (row := self._row(each.job)) is not None]
 
     def _moving(self, live: Running, job: Job) -> float | None:
         """A job that still saves and resumes runs on, and so does one on nodes of several buckets: Sia has no such kind."""
-        rooms = self.work.ledger.rooms
-        if len({_bucket(rooms[piece.node].node) for piece in live.pieces}) > 1:
+        idle = self.work.ledger.free
+        if len({_bucket(idle[piece.node].node) for piece in live.pieces}) > 1:
             return None
         self._goodput(job)
         if live.restarts and self.work.now_s - live.started_s < self._restart_s(job):
@@ -88,7 +83,7 @@ class _Round:
         try:
             speeds = self._goodput(job)
         except InvalidJob as error:
-            self.answers.invalid[job.id] = error
+            self.draft.invalid[job.id] = error
             return None
         running = self.all_gpus.running.get(job.id)
         present = None if running is None else self._kind(running.present)
@@ -112,12 +107,12 @@ class _Round:
         return self._speeds[key]
 
     def _kind(self, present: Configuration) -> Kind:
-        return Kind(_bucket(self.work.ledger.rooms[present.shares[0].node].node), present.gpus)
+        return Kind(_bucket(self.work.ledger.free[present.shares[0].node].node), present.gpus)
 
     def give(self) -> program.Chosen | None:
         """Solve, place, and turn the differences to the running jobs into stops, promises and starts; None = no time for it."""
-        rooms = self.all_gpus.idle.rooms
-        free = {each: {node.id: len(rooms[node.id].gpus) for node in nodes} for each, nodes in self.buckets.items()}
+        idle = self.all_gpus.idle.free
+        free = {each: {node.id: len(idle[node.id].gpus) for node in nodes} for each, nodes in self.buckets.items()}
         seed = int(self.work.rng.integers(2**31))
         taken = program.solve(
             self.rows,

@@ -7,15 +7,15 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Box = list[tuple[int, int]]  # of each type: fewest and most GPUs too many
-    Losses = NDArray[np.float64]
-    Picks = NDArray[np.uint8]
+Box = list[tuple[int, int]]
+"""Of each type: fewest and most GPUs too many."""
+Losses = NDArray[np.float64]
+Picks = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Tokens, scopes, sessions: who may call, and how the others are answered."""
+"""Tokens, scopes, sessions: permitted callers, and the answers to the others."""
 
 from datetime import timedelta
 
@@ -8,7 +8,7 @@ from django.urls import get_resolver
 from django.utils import timezone
 
 from portal.api_urls import urlpatterns
-from portal.people.tenants.models import ApiToken
+from portal.people.tenants.models import ApiToken, AuditEvent
 from portal.people.tenants.services import SCOPES, token_create, token_revoke
 from tests.portal.foundation.api.conftest import Caller, refusal
 
@@ -103,45 +103,47 @@ def test_every_route_is_listed_here():
     assert get_resolver().resolve("/healthz").url_name == "healthz"
 
 
-@pytest.mark.parametrize(("name", "method"), [(n, "GET") for n in READS] + [(n, "POST") for n in WRITES])
-def test_nobody_gets_in_and_is_told_how(world, unchanged, name, method):
-    answer = world.nobody(method, path_of(name), {} if method == "POST" else None)
-    refusal(answer, 401, "not_authenticated", "Authorization")
-    assert answer.headers["WWW-Authenticate"] == "Bearer"
+def test_nobody_gets_in_and_is_told_how(world, unchanged, subtests):
+    for name, method in [(n, "GET") for n in READS] + [(n, "POST") for n in WRITES]:
+        with subtests.test(name=name, method=method):
+            answer = world.nobody(method, path_of(name), {} if method == "POST" else None)
+            refusal(answer, 401, "not_authenticated", "Authorization")
+            assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 
-@pytest.mark.parametrize(("name", "scope"), list(READS.items()))
-def test_reads_need_their_scope(world, name, scope):
-    others = [each for each in SCOPES if each != scope]
-    caller = world.caller("root", scopes=others)
-    if scope is None:
-        assert caller("GET", path_of(name)).status_code == 200
-    else:
-        assert scope in refusal(caller("GET", path_of(name)), 403, "missing_scope")["detail"]
-        assert world.caller("root", scopes=[scope])("GET", path_of(name)).status_code in {200, 404}
+def test_reads_need_their_scope(world, subtests):
+    for name, scope in READS.items():
+        with subtests.test(name=name):
+            others = [each for each in SCOPES if each != scope]
+            caller = world.caller("root", scopes=others)
+            if scope is None:
+                assert caller("GET", path_of(name)).status_code == 200
+            else:
+                assert scope in refusal(caller("GET", path_of(name)), 403, "missing_scope")["detail"]
+                assert world.caller("root", scopes=[scope])("GET", path_of(name)).status_code in {200, 404}
 
 
-@pytest.mark.parametrize(("name", "scope"), list(WRITES.items()))
-def test_changes_need_their_scope(world, unchanged, name, scope):
-    others = [each for each in SCOPES if each != scope]
-    token, secret = token_create(user=world.users["root"], name="x", scopes=others, actor=None)
-    from portal.people.tenants.models import AuditEvent
-
-    AuditEvent.objects.filter(target=f"token:{token.pk}").delete()
-    refusal(Caller(secret)("POST", path_of(name), {}), 403, "missing_scope")
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_the_others_need_their_scope(world, name):
-    method, scope = OTHERS[name]
-    reader = world.caller("root", scopes=[each for each in SCOPES if each != scope])
-    refusal(world.nobody(method, path_of(name), {}), 401, "not_authenticated", "Authorization")
-    assert scope in refusal(reader(method, path_of(name), {}), 403, "missing_scope")["detail"]
+def test_changes_need_their_scope(world, unchanged, subtests):
+    for name, scope in WRITES.items():
+        with subtests.test(name=name):
+            others = [each for each in SCOPES if each != scope]
+            token, secret = token_create(user=world.users["root"], name="x", scopes=others, actor=None)
+            AuditEvent.objects.filter(target=f"token:{token.pk}").delete()
+            refusal(Caller(secret)("POST", path_of(name), {}), 403, "missing_scope")
 
 
-@pytest.mark.parametrize("verb", ["drain", "resume", "dead", "gpus/0/cordon", "gpus/0/resume"])
-def test_only_operators_act_on_nodes(world, unchanged, verb):
-    refusal(world.manager("POST", f"/nodes/rtx-01/{verb}", {"reason": "x"}), 403, "operator_only")
+def test_the_others_need_their_scope(world, subtests):
+    for name, (method, scope) in OTHERS.items():
+        with subtests.test(name=name):
+            reader = world.caller("root", scopes=[each for each in SCOPES if each != scope])
+            refusal(world.nobody(method, path_of(name), {}), 401, "not_authenticated", "Authorization")
+            assert scope in refusal(reader(method, path_of(name), {}), 403, "missing_scope")["detail"]
+
+
+def test_only_operators_act_on_nodes(world, unchanged, subtests):
+    for verb in ["drain", "resume", "dead", "gpus/0/cordon", "gpus/0/resume"]:
+        with subtests.test(verb=verb):
+            refusal(world.manager("POST", f"/nodes/rtx-01/{verb}", {"reason": "x"}), 403, "operator_only")
 
 
 def test_a_token_of_a_former_operator_loses_its_power(world):
@@ -150,15 +152,17 @@ def test_a_token_of_a_former_operator_loses_its_power(world):
     refusal(world.operator("POST", "/nodes/rtx-01/resume"), 403, "operator_only")
 
 
-@pytest.mark.parametrize("header", ["Basic bGVuYTp4", "Bearer", "berth_x", "Token berth_x", ""])
-def test_other_schemes(world, header):
-    code = "bad_token" if header == "Bearer" else "not_authenticated"
-    refusal(Client(headers={"Authorization": header}).get("/api/v1/me"), 401, code)
+def test_other_schemes(world, subtests):
+    for header in ["Basic bGVuYTp4", "Bearer", "berth_x", "Token berth_x", ""]:
+        with subtests.test(header=header):
+            code = "bad_token" if header == "Bearer" else "not_authenticated"
+            refusal(Client(headers={"Authorization": header}).get("/api/v1/me"), 401, code)
 
 
-@pytest.mark.parametrize("secret", ["berth_nonsense", "x" * 5000, "berth_\u00e9", "a b c", "' OR 1=1 --"])
-def test_unknown_tokens(world, secret):
-    refusal(Caller(secret)("GET", "/me"), 401, "bad_token", "Authorization")
+def test_unknown_tokens(world, subtests):
+    for secret in ["berth_nonsense", "x" * 5000, "berth_\u00e9", "a b c", "' OR 1=1 --"]:
+        with subtests.test(secret=secret):
+            refusal(Caller(secret)("GET", "/me"), 401, "bad_token", "Authorization")
 
 
 def test_revoked_expired_and_inactive(world):

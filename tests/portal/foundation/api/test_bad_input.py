@@ -1,4 +1,7 @@
-"""The table of bad input: each line answers with its status and code, and changes nothing."""
+"""The table of bad input: each line answers with its status and code, and changes nothing.
+
+Each value that a description may not have stands in tests/portal/work/jobs/test_description.py, and one of a kind here.
+"""
 
 import json
 
@@ -36,40 +39,31 @@ RAW = {
 }
 
 
-@pytest.mark.parametrize("case", RAW)
-def test_bodies(world, unchanged, case):
-    raw, status, code = RAW[case]
-    refusal(world.owner("POST", "/jobs", raw=raw), status, code)
+def test_bodies(world, unchanged, subtests):
+    for case, (raw, status, code) in RAW.items():
+        with subtests.test(case=case):
+            refusal(world.owner("POST", "/jobs", raw=raw), status, code)
 
 
-@pytest.mark.parametrize(
-    "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "x"]
-)
-def test_only_json_is_taken(world, unchanged, content_type):
-    answer = world.owner("POST", "/jobs", raw=b'{"command": "true"}', content_type=content_type)
-    refusal(answer, 415, "unsupported_media_type")
+def test_only_json_is_taken(world, unchanged, subtests):
+    for content_type in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "x"]:
+        with subtests.test(content_type=content_type):
+            answer = world.owner("POST", "/jobs", raw=b'{"command": "true"}', content_type=content_type)
+            refusal(answer, 415, "unsupported_media_type")
 
 
 FIELDS = [
     ({}, 400, "required", "command"),
-    ({"command": " "}, 400, "blank", "command"),
-    ({"command": "x" * 65_537}, 400, "too_long", "command"),
     ({"gpus": -1}, 400, "out_of_range", "gpus"),
-    ({"gpus": True}, 400, "wrong_type", "gpus"),
-    ({"gpus": 1.5}, 400, "wrong_type", "gpus"),
     ({"gpus": "2"}, 400, "wrong_type", "gpus"),
-    ({"gpus": 2**63}, 400, "out_of_range", "gpus"),
     ({"gpus": 9}, 400, "unsatisfiable", "gpus"),
     ({"cores": 33}, 400, "unsatisfiable", "cores"),
     ({"memory_mib": 65537}, 400, "unsatisfiable", "memory_mib"),
     ({"gpus": 1, "gpu_types": ["B1000"]}, 400, "unknown_gpu_type", "gpu_types"),
-    ({"time_limit_s": 0}, 400, "out_of_range", "time_limit_s"),
     ({"priority": 1}, 403, "priority_too_high", "priority"),
     ({"priority": 1000}, 403, "priority_too_high", "priority"),
     ({"colour": "red"}, 400, "unknown_field", "colour"),
     ({"state": "RUNNING"}, 400, "read_only", "state"),
-    ({"id": 1}, 400, "read_only", "id"),
-    ({"owner": "otto"}, 400, "read_only", "owner"),
     ({"shareable": True}, 400, "needs_one_gpu", "shareable"),
     ({"shareable": True, "gpus": [1, 2]}, 400, "needs_one_gpu", "shareable"),
     ({"shareable": True, "gpus": 1, "gpu_memory_mib": 100}, 400, "required", "gpu_compute"),
@@ -85,22 +79,19 @@ FIELDS = [
     ),
     ({"webhook": "http://127.0.0.1/"}, 400, "not_supported", "webhook"),
     ({"environment": {"LD_PRELOAD": "/x.so"}}, 400, "env_key_forbidden", "environment"),
-    ({"environment": {"A=B": "x"}}, 400, "env_key_forbidden", "environment"),
-    ({"environment": {f"V{i}": "" for i in range(1001)}}, 400, "too_many", "environment"),
     ({"working_directory": "../../etc"}, 400, "path_escape", "working_directory"),
-    ({"files": {"../x": "a"}}, 400, "path_escape", "files"),
     ({"name": "a\nb"}, 400, "control_character", "name"),
-    ({"array": {"size": 100_001}}, 400, "out_of_range", "array.size"),
     ({"depends_on": [10**9]}, 400, "unknown_dependency", "depends_on"),
     ({"tenant": "speech-lab"}, 400, "unknown_tenant", "tenant"),
     ({"tenant": "no-such"}, 400, "unknown_tenant", "tenant"),
 ]
 
 
-@pytest.mark.parametrize(("fields", "status", "code", "field"), FIELDS, ids=lambda v: str(v)[:40])
-def test_fields(world, unchanged, fields, status, code, field):
-    body = {"command": "true", **fields} if fields else {}
-    refusal(world.owner("POST", "/jobs", body), status, code, field)
+def test_fields(world, unchanged, subtests):
+    for fields, status, code, field in FIELDS:
+        with subtests.test(fields=fields):
+            body = {"command": "true", **fields} if fields else {}
+            refusal(world.owner("POST", "/jobs", body), status, code, field)
 
 
 def test_a_foreign_dependency_is_answered_like_a_missing_one(world):
@@ -166,9 +157,10 @@ QUERIES = [
 ]
 
 
-@pytest.mark.parametrize(("path", "query", "code", "field"), QUERIES, ids=str)
-def test_query_strings(world, unchanged, path, query, code, field):
-    refusal(world.owner.get(path, **query), 400, code, field)
+def test_query_strings(world, unchanged, subtests):
+    for path, query, code, field in QUERIES:
+        with subtests.test(path=path, query=query):
+            refusal(world.owner.get(path, **query), 400, code, field)
 
 
 def test_a_parameter_twice(world):
@@ -189,15 +181,17 @@ def test_malformed_missing_and_foreign_ids_are_one(world, method, rest):
     assert errors == dict.fromkeys(numbers, errors[foreign])
 
 
-@pytest.mark.parametrize("path", ["/rounds/x", "/rounds/1", "/plannings/-1", "/plannings/" + "9" * 30, "/nodes/%00"])
-def test_other_ids(world, unchanged, path):
-    refusal(world.operator("GET", path), 404, "not_found")
+def test_other_ids(world, unchanged, subtests):
+    for path in ["/rounds/x", "/rounds/1", "/plannings/-1", "/plannings/" + "9" * 30, "/nodes/%00"]:
+        with subtests.test(path=path):
+            refusal(world.operator("GET", path), 404, "not_found")
 
 
-@pytest.mark.parametrize("key", ["", "a b", "x" * 256, "\u00e9"])
-def test_idempotency_keys(world, unchanged, key):
-    answer = world.owner("POST", "/jobs", {"command": "x"}, headers={"Idempotency-Key": key})
-    refusal(answer, 400, "bad_idempotency_key", "Idempotency-Key")
+def test_idempotency_keys(world, unchanged, subtests):
+    for key in ["", "a b", "x" * 256, "\u00e9"]:
+        with subtests.test(key=key):
+            answer = world.owner("POST", "/jobs", {"command": "x"}, headers={"Idempotency-Key": key})
+            refusal(answer, 400, "bad_idempotency_key", "Idempotency-Key")
 
 
 @pytest.mark.parametrize(
@@ -225,37 +219,40 @@ def test_actions_take_no_fields(world):
     assert Job.objects.get().state == "PENDING"
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        (None, "required"),
-        ({"reason": " "}, "blank"),
-        ({"reason": "x" * 201}, "too_long"),
-        ({"reason": "see https://ada:pass-word-1@wiki.example"}, "credentials_in_url"),
-    ],
-)
-def test_a_drain_says_why(world, unchanged, body, code):
-    refusal(world.operator("POST", "/nodes/rtx-01/drain", body), 400, code, "reason")
+NO_REASONS = [
+    (None, "required"),
+    ({"reason": " "}, "blank"),
+    ({"reason": "x" * 201}, "too_long"),
+    ({"reason": "see https://ada:pass-word-1@wiki.example"}, "credentials_in_url"),
+]
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("DELETE", "/jobs"),
-        ("PUT", "/jobs/1"),
-        ("GET", "/jobs/1/cancel"),
-        ("OPTIONS", "/jobs"),
-        ("TRACE", "/me"),
-        ("POST", "/me"),
-    ],
-)
-def test_methods(world, unchanged, method, path):
-    assert refusal(world.owner(method, path), 405, "method_not_allowed")
+def test_a_drain_says_why(world, unchanged, subtests):
+    for body, code in NO_REASONS:
+        with subtests.test(body=body):
+            refusal(world.operator("POST", "/nodes/rtx-01/drain", body), 400, code, "reason")
 
 
-@pytest.mark.parametrize("path", ["/api/v1/", "/api/v1/nothing", "/api/v2/jobs", "/api/", "/api/v1/jobs/1/a/b"])
-def test_paths_that_do_not_exist(world, unchanged, path):
-    refusal(world.owner("GET", path), 404, "not_found")
+NO_METHODS = [
+    ("DELETE", "/jobs"),
+    ("PUT", "/jobs/1"),
+    ("GET", "/jobs/1/cancel"),
+    ("OPTIONS", "/jobs"),
+    ("TRACE", "/me"),
+    ("POST", "/me"),
+]
+
+
+def test_methods(world, unchanged, subtests):
+    for method, path in NO_METHODS:
+        with subtests.test(method=method, path=path):
+            assert refusal(world.owner(method, path), 405, "method_not_allowed")
+
+
+def test_paths_that_do_not_exist(world, unchanged, subtests):
+    for path in ["/api/v1/", "/api/v1/nothing", "/api/v2/jobs", "/api/", "/api/v1/jobs/1/a/b"]:
+        with subtests.test(path=path):
+            refusal(world.owner("GET", path), 404, "not_found")
 
 
 def test_a_bad_host(world):

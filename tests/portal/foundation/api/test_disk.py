@@ -47,7 +47,7 @@ def test_no_job_is_accepted_below_the_mark_and_again_above_it(world, small):
     assert "of 32 MiB are free, and it needs 16 MiB" in error["detail"]
     assert "operator" in error["detail"]
     assert Job.objects.count() == before
-    assert world.owner.get("/jobs").status_code == 200, "what reads goes on"
+    assert world.owner.get("/jobs").status_code == 200, "readers go on"
     small.give_back()
     world.owner.submit()
 

@@ -1,4 +1,4 @@
-"""`/metrics/gpus`: what people's Grafana boards for NVIDIA's DCGM exporter read."""
+"""`/metrics/gpus`: the metrics that people's Grafana boards for NVIDIA's DCGM exporter read."""
 
 import pytest
 from django.utils import timezone

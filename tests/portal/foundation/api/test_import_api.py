@@ -48,26 +48,27 @@ def test_what_comes_back_is_taken_as_a_job(world):
     assert (made["command"], made["gpus"]) == ("echo x", [1, 2])
 
 
+UNREADABLE = [
+    ({}, "required", "text"),
+    ({"text": 3}, "wrong_type", "text"),
+    ({"text": " "}, "not_an_object", "text"),
+    ({"text": "#!/bin/sh", "format": "pbs"}, None, "format"),
+    ({"text": "a: b: c"}, "parse_error", "text"),
+    ({"text": "x", "colour": 1}, "unknown_field", "colour"),
+    ({"text": "#!/bin/sh", "arguments": "a"}, "wrong_type", "arguments"),
+    ({"text": "#!/bin/sh", "arguments": [1]}, "wrong_type", "arguments"),
+    ({"text": "#!/bin/sh", "arguments": ["x"] * 1001}, "too_many", "arguments"),
+    ({"text": "#!/bin/sh", "arguments": ["a\0"]}, "null_character", "arguments"),
+    ({"text": "command: x\ngpus: 0", "arguments": ["a"]}, "not_a_script", "arguments"),
+    ({"text": "#!/bin/sh\n\0"}, "null_character", "text"),
+]
+
+
 @pytest.mark.usefixtures("unchanged")
-@pytest.mark.parametrize(
-    ("body", "code", "field"),
-    [
-        ({}, "required", "text"),
-        ({"text": 3}, "wrong_type", "text"),
-        ({"text": " "}, "not_an_object", "text"),
-        ({"text": "#!/bin/sh", "format": "pbs"}, None, "format"),
-        ({"text": "a: b: c"}, "parse_error", "text"),
-        ({"text": "x", "colour": 1}, "unknown_field", "colour"),
-        ({"text": "#!/bin/sh", "arguments": "a"}, "wrong_type", "arguments"),
-        ({"text": "#!/bin/sh", "arguments": [1]}, "wrong_type", "arguments"),
-        ({"text": "#!/bin/sh", "arguments": ["x"] * 1001}, "too_many", "arguments"),
-        ({"text": "#!/bin/sh", "arguments": ["a\0"]}, "null_character", "arguments"),
-        ({"text": "command: x\ngpus: 0", "arguments": ["a"]}, "not_a_script", "arguments"),
-        ({"text": "#!/bin/sh\n\0"}, "null_character", "text"),
-    ],
-)
-def test_what_cannot_be_read_is_refused_by_its_name(world, body, code, field):
-    refusal(ask(world.owner, **body), 400, code, field)
+def test_what_cannot_be_read_is_refused_by_its_name(world, subtests):
+    for body, code, field in UNREADABLE:
+        with subtests.test(body=body):
+            refusal(ask(world.owner, **body), 400, code, field)
 
 
 def test_it_needs_the_right_to_submit(world):

@@ -1,4 +1,4 @@
-"""What `/healthz` names although Berth answers: nodes away, disks almost full, jobs that do not start, failing plannings."""
+"""Problems that `/healthz` names although Berth answers: nodes away, disks almost full, jobs that do not start, failing plannings."""
 
 from datetime import timedelta
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from portal.work.jobs.models import Job
 from portal.work.jobs.states import JobState
 from tests.portal.foundation.api.conftest import world_make
+from tests.portal.lasting import lasting
 
 ORDERS = [
     f"{sign}{name}"
@@ -21,9 +22,23 @@ ORDERS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def built(django_db_setup, django_db_blocker):
+    """The world with nine jobs: some without a time, and several with one."""
+    with lasting(django_db_blocker):
+        world = world_make()
+        for n in range(9):
+            job = world.owner.submit(name=f"job {n % 3}")["id"]
+            at = timezone.now() + timedelta(minutes=n // 3)
+            Job.objects.filter(pk=job).update(started_at=at if n % 2 else None)
+            if n % 4 == 3:
+                Job.objects.filter(pk=job).update(ended_at=at, state=JobState.CANCELLED, waiting_since=None)
+        yield world
+
+
 @pytest.fixture
-def world(db):
-    return world_make()
+def world(built, db):
+    return built
 
 
 def walked(world, path, between=lambda page: None):
@@ -45,12 +60,7 @@ def path_of(url):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_what_stays_comes_once_whatever_comes_and_goes(world, order):
-    jobs = [world.owner.submit(name=f"job {n % 3}")["id"] for n in range(9)]
-    for n, job in enumerate(jobs):  # some without a time, and several with one
-        at = timezone.now() + timedelta(minutes=n // 3)
-        Job.objects.filter(pk=job).update(started_at=at if n % 2 else None)
-        if n % 4 == 3:
-            Job.objects.filter(pk=job).update(ended_at=at, state=JobState.CANCELLED, waiting_since=None)
+    jobs = list(Job.objects.order_by("pk").values_list("pk", flat=True))
     gone, stay = jobs[::3], set(jobs) - set(jobs[::3])
 
     def between(page):
@@ -107,7 +117,6 @@ ODD = (*NUMBERS, *TEXTS, *TIMES)
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_place_with_odd_values_is_found_or_refused(world, order):
     """Whatever stands in a forged one: each database has texts, numbers and times that it does not take."""
-    world.owner.submit()
     for value in ODD:
         for key in (1, value):
             terms, values = ([order], [key]) if order.endswith("id") else ([order, "-id"], [value, key])
@@ -118,8 +127,6 @@ def test_a_place_with_odd_values_is_found_or_refused(world, order):
 
 
 def test_a_place_of_another_order_is_refused_and_page_excludes_it(world):
-    for _ in range(3):
-        world.owner.submit()
     following = path_of(world.owner("GET", "/jobs?page_size=1").json()["next"])
     assert world.owner("GET", f"{following}&ordering=name").json()["error"]["code"] == "bad_cursor"
     assert world.owner("GET", f"{following}&page=2").json()["error"]["code"] == "conflict"

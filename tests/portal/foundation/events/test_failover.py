@@ -79,7 +79,7 @@ def test_shared_values_and_the_board_go_on(failover):
     board_now(1)
     failover.over()
     assert client(failover.url).set("written", 1)
-    assert board_now(1)["version"] > 0, "0: made for this answer alone"
+    assert board_now(1)["version"] > 0, "0: made only for this answer"
 
 
 def test_a_page_that_is_open_is_told_on(failover):

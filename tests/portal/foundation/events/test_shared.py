@@ -73,7 +73,7 @@ def test_an_event_makes_it_late_and_then_new_once_a_second(broker):
     assert (value, first.number, first.late) == (1, 41, False)
     broker.incr(number_key("cluster"))
     value, again = ask(made, every_s=60)
-    assert (value, again.number, again.late) == (1, 41, True), "within the second: the page is told to ask again"
+    assert (value, again.number, again.late) == (1, 41, True), "within the second: the page gets the order to ask again"
     value, new = ask(made, every_s=0)
     assert (value, new.number, new.late) == (2, 42, False)
     assert ask(made, every_s=0)[0] == 2, "no event since: it stands, as long as its times may"

@@ -1,4 +1,4 @@
-"""Who sends or reads nothing more is closed; who is slow but goes on, and who waits for an answer, is not."""
+"""A connection that sends or reads nothing more is closed; one that is slow but goes on, or waits for an answer, is not."""
 
 import socket
 import threading

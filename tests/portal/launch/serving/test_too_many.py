@@ -1,4 +1,4 @@
-"""Whoever opens connections and finishes nothing keeps nobody out: real servers, thousands of sockets."""
+"""A caller that opens connections and finishes nothing keeps nobody out: real servers, thousands of sockets."""
 
 import contextlib
 import resource
@@ -30,7 +30,7 @@ def many_files():
 
 
 def flooded(server, sent, *, plain=False):
-    """Open so many, ask again and again meanwhile; return when only those remain that one address may have."""
+    """Open this number, ask again and again meanwhile; return when only those remain that one address may have."""
     with contextlib.ExitStack() as opened:
         held = []
         for number in range(FLOOD):
@@ -78,7 +78,7 @@ def test_who_has_a_whole_request_stays_and_the_supervisor_gets_in_nevertheless(t
 
 
 def test_what_came_while_the_server_itself_stood_still_is_read_first():
-    """Of three connections two may stay, and the server stops for longer than anybody may stand."""
+    """Two connections of three may stay, and the server stops for longer than anybody may stand."""
     with serving(limits={"stand_s": 2, "look_s": 0.5, "heads": [2, 1000]}) as server, contextlib.ExitStack() as opened:
         assert server.get("/") == b"0 from 127.0.0.1"
         server.process.send_signal(signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""A backup's file: whole, or refused with a sentence; whatever was done to it, nothing is unpacked outside its place."""
+"""A backup's file: whole, or refused with a sentence; however it was changed, nothing is unpacked outside its place."""
 
 import gzip
 import io

@@ -94,7 +94,7 @@ class Site:
         return done
 
     def python(self, program):
-        """Return what a program prints in this site's shell, which has the database open only meanwhile."""
+        """Return a program's output in this site's shell, which has the database open only meanwhile."""
         if self.shell is None:
             command = [sys.executable, "-P", "-m", "portal.launch", "manage", "shell", "--no-imports", "-c", SHELL]
             self.shell = subprocess.Popen(
@@ -108,7 +108,7 @@ class Site:
         return said
 
     def command(self, *arguments):
-        """Run a command of manage.py in the shell; return what it prints, its refusal too. A process of its own takes seconds."""
+        """Run a command of manage.py in the shell; return its output and its refusal. A process of its own takes seconds."""
         return self.python(COMMAND.format(arguments=list(map(str, arguments))))
 
     @property

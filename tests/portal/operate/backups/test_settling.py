@@ -1,4 +1,4 @@
-"""A restored database does no harm: errands and messages are taken back, and what may run elsewhere is not started."""
+"""A restored database does no harm: errands and messages are taken back, and jobs that may run elsewhere are not started."""
 
 from datetime import timedelta
 
@@ -36,7 +36,7 @@ def settle(file):
 
 
 def unknown(node):
-    """What a node holds that no attempt of this database is."""
+    """Parts of a node that are no attempt of this database."""
     return {"attempt": "f" * 32, "epoch": 1, "rank": 0, "cores_sequence": 0}
 
 

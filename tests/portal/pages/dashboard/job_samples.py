@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from portal.pages.dashboard.jobs.columns import COLUMNS, USUAL
+from portal.pages.dashboard.jobs.saved import COLUMNS, USUAL
 from portal.pages.dashboard.submit.form import fields_make, grouped
 from tests.portal.pages.dashboard.samples import DAY, shell
 
@@ -111,7 +111,7 @@ def job_list():
         ("NODE_FAIL", "Node failed", 0),
     ]
     return {
-        "shell": shell("jobs"),
+        "shell": shell(),
         "owners": [
             {"value": "", "label": "Everyone", "selected": True, "url": "?"},
             {"value": "me", "label": "Mine", "selected": False, "url": "?owner=me"},
@@ -393,7 +393,7 @@ def job():
 
 
 def job_detail():
-    return {"shell": shell("jobs", streams=("cluster", "job:1042")), "job": job()}
+    return {"shell": shell(streams=("cluster", "job:1042")), "job": job()}
 
 
 def field(name, label, kind="text", value="", **more):
@@ -412,7 +412,7 @@ def submit():
     chosen = {"tenants": ["vision-lab"], "gpu_types": [], "software": (), "secrets": ()}
     fields = fields_make(values, **chosen, errors=errors, effects=effects)
     return {
-        "shell": shell("jobs"),
+        "shell": shell(),
         "fields": fields,
         "groups": grouped(fields),
         "problems": [
@@ -528,7 +528,7 @@ def planning_row(number, **changes):
 
 def rounds():
     return {
-        "shell": shell("rounds"),
+        "shell": shell(),
         "subtitle": "each planning decides which jobs run where",
         "rows": [
             planning_row(
@@ -547,7 +547,7 @@ def rounds():
 
 def metrics():
     return {
-        "shell": shell("rounds"),
+        "shell": shell(),
         "ranges": [{"value": "1h", "label": "1 h", "selected": True, "url": "/rounds/metrics/"}],
         "range_label": "1 h",
         "plots": [
@@ -575,7 +575,7 @@ def metrics():
 
 def planning():
     return {
-        "shell": shell("rounds"),
+        "shell": shell(),
         "planning": planning_row(5118),
         "figures": [
             {"label": "Variables", "value": "46", "note": "12 constraints"},
@@ -627,7 +627,7 @@ def planning():
 
 def tokens():
     return {
-        "shell": shell("account"),
+        "shell": shell(),
         "tokens": [
             {
                 "id": 1,

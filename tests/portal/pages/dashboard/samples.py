@@ -7,9 +7,10 @@ from portal.pages.dashboard.overview.nodes import Holder, group_cells
 DAY = "2026-11-20T"
 
 
-def shell(page="overview", *, operator=True, streams=("cluster",)):
+def shell(*, operator=True, streams=("cluster",)):
     return {
-        "page": page,
+        "title": "A sample",
+        "menu": [{"value": "job-list", "label": "Jobs", "url": "/jobs/", "selected": True}],
         "username": "mira.okafor",
         "initials": "MO",
         "is_operator": operator,
@@ -367,7 +368,7 @@ def cluster():
         }
 
     return {
-        "shell": shell("cluster"),
+        "shell": shell(),
         "subtitle": "4 nodes up, 24 GPUs, 192 cores",
         "blocks": {
             "sentence": [
@@ -402,7 +403,7 @@ def cluster():
 def node_page():
     sample = nodes()[0]
     return {
-        "shell": shell("cluster"),
+        "shell": shell(),
         "node": node_row(sample),
         "facts": [
             {"label": "Type", "value": "8 \u00d7 A100 80 GB"},

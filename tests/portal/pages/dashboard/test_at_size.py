@@ -76,7 +76,7 @@ def _is_of_few(sql):
 
 
 def test_a_nodes_page_reads_no_other_node(owner, cluster):
-    """It read every node with its GPUs, and what all of them held: 1 000 nodes for one."""
+    """It read every node with its GPUs and the jobs on them: 1 000 nodes for one."""
     grown(cluster, 3)
     for route in ("node-detail", "node-fragment", "node-figure"):
         arguments, _ = PAGES[route]
@@ -150,7 +150,7 @@ def columns_in(index):
     ],
 )
 def test_a_list_is_counted_once_and_in_an_index_alone(cluster, query, index):
-    """By tenant all jobs were counted twice; what was submitted since was looked for in a second table."""
+    """By tenant all jobs were counted twice; later submissions were looked for in a second table."""
     cluster.submit()
     with CaptureQueriesContext(connection) as captured:
         counts = ListQuery(**query).counts(user=given.operator())

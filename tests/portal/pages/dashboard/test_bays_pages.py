@@ -4,8 +4,8 @@ import pytest
 from django.test import Client
 
 from portal.cluster.models import Gpu, GpuType
+from portal.pages.dashboard.board.board import groups_of
 from portal.pages.dashboard.board.facts import facts_read
-from portal.pages.dashboard.board.groups import groups_of
 from portal.pages.dashboard.cluster.blocks import blocks_context
 from portal.pages.dashboard.parts.snapshot import Snapshot
 from tests.portal import given

@@ -45,11 +45,12 @@ def page(client, user, path):
     return client.get(path).content.decode()
 
 
-@pytest.mark.parametrize(("held", "closed", "shared", "is_up"), list(product((False, True), repeat=4)))
-def test_one_declaration_says_what_is_idle(held, closed, shared, is_up):
-    state = gpu_state(held=held, closed=closed, shared=shared, is_up=is_up)
-    assert (state is GpuState.IDLE) == (is_up and not (held or closed or shared))
-    assert (state is GpuState.FOR_SHARING) == (is_up and shared and not (held or closed))
+def test_one_declaration_says_what_is_idle(subtests):
+    for held, closed, shared, is_up in product((False, True), repeat=4):
+        with subtests.test(held=held, closed=closed, shared=shared, is_up=is_up):
+            state = gpu_state(held=held, closed=closed, shared=shared, is_up=is_up)
+            assert (state is GpuState.IDLE) == (is_up and not (held or closed or shared))
+            assert (state is GpuState.FOR_SHARING) == (is_up and shared and not (held or closed))
 
 
 def test_board_facts_and_counts_agree(parted, settings):

@@ -1,4 +1,4 @@
-"""The job list's pages, however sorted, are the whole list cut up; their keys come from indexes alone, from the nearer end."""
+"""The job list's pages, however sorted, are the whole list cut up; their keys come only from indexes, from the nearer end."""
 
 import itertools
 import random

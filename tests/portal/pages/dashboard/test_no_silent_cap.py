@@ -1,4 +1,4 @@
-"""What is asked for is done or shown whole, or refused with its limit: never the first so many without a word."""
+"""A request is done or shown whole, or refused with its limit: never in part without a word."""
 
 import csv
 

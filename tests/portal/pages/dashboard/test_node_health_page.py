@@ -1,4 +1,4 @@
-"""What a node's page, its REST answer and `./berth manage node` say of its health and its GPUs, and to whom."""
+"""A node's page, its REST answer and `./berth manage node` on its health and its GPUs, for each reader."""
 
 import io
 

@@ -24,7 +24,7 @@ STRETCHES = (
     (timedelta(days=3), 30.0),
     (timedelta(days=80), 40.0),
 )
-"""How long ago ten minutes began in which the GPUs' use, and all else, was so much."""
+"""The time since ten minutes began in which the GPUs' use, and all else, was this much."""
 
 
 def begun(now, ago):
@@ -53,7 +53,7 @@ def node(cluster, now):
     telemetry_roll_up()
     telemetry_pack()
     telemetry_thin(now=now)
-    assert TelemetryMean.objects.count() == 2, "what is days old is kept as means"
+    assert TelemetryMean.objects.count() == 2, "samples that are days old are kept as means"
     assert [bytes(block.packed) for block in TelemetryBlock.objects.filter(start_at__lt=now - timedelta(hours=4))] == [
         b""
     ]
@@ -81,7 +81,7 @@ def test_each_range_shows_what_lies_in_it_where_it_was(node, cluster, client, no
         at = [x for x, y in rows if y is not None and first - reach_s <= x <= first + BLOCK_S + reach_s]
         assert at, ago
         near = [y for x, y in rows if x in at and y is not None]
-        assert near == pytest.approx([value] * len(near)), "a mean of what was measured, and of nothing else"
+        assert near == pytest.approx([value] * len(near)), "a mean of measured samples only"
     assert len([y for _, y in rows if y is not None]) >= len(shown)
 
 

@@ -25,7 +25,7 @@ def made(client, cluster):
 
 
 def rows(page):
-    """The rows of the table: the planning's number and what came of it."""
+    """The rows of the table: the planning's number and its outcome."""
     found = re.findall(r"<tr>\s*<td[^>]*><a [^>]*>(\d+)</a>.*?</tr>", page, re.DOTALL)
     told = re.findall(r'<td data-outcome="[a-z]+">(.*?)</td>', page, re.DOTALL)
     return [(int(number), re.sub(r"<[^>]+>", "", text)) for number, text in zip(found, told, strict=True)]

@@ -9,7 +9,7 @@ from django.utils import timezone
 from portal.cluster.selectors import idle_blocks
 from portal.foundation.events.models import OutboxMessage
 from portal.pages.dashboard.board.facts import facts_read
-from portal.pages.dashboard.parts.gpu_sharing import part_words
+from portal.pages.dashboard.parts.neighbours import part_words
 from portal.people.tenants.models import Tenant
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.record.metrics import utilisations_now

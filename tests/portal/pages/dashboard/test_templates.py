@@ -39,7 +39,7 @@ VOID = {"meta", "link", "input", "br", "img", "hr", "wbr"}
 
 
 class Page(HTMLParser):
-    """Collects ids, tags and what stands open; an end tag that closes nothing is an error."""
+    """Collects ids, tags and open elements; an end tag that closes nothing is an error."""
 
     def __init__(self, html):
         super().__init__()

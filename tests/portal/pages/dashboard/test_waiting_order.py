@@ -17,7 +17,7 @@ from tests.portal import given
 
 @pytest.fixture
 def waited(cluster):
-    """Jobs by what they have waited: an ended one that waited once, and waiting ones with and without an earlier stretch."""
+    """Jobs by their waiting times: an ended one that waited once, and waiting ones with and without an earlier stretch."""
     now = timezone.now()
     rows = {
         "ended after 50 s": {"state": JobState.COMPLETED, "waited_s": 50, "ended_at": now},

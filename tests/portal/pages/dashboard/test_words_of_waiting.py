@@ -1,4 +1,4 @@
-"""What pages say of waiting: the notice knows every reason, and a node's memory is what was asked for."""
+"""The pages' words about waiting: the notice knows every reason, and a node's memory is the requested one."""
 
 import re
 

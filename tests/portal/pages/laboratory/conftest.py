@@ -1,4 +1,4 @@
-"""What the laboratory's tests share: tenant vision-lab, and lena of it."""
+"""Fixtures of the laboratory's tests: tenant vision-lab, and lena of it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Cluster files: what they say, and every complaint with its field."""
+"""Cluster files: their contents, and every complaint with its field."""
 
 from pathlib import Path
 
@@ -76,38 +76,39 @@ def test_instances_of_mig_are_named_by_their_profile_and_are_a_part_of_a_gpu():
     assert cluster_parse(cluster_text(cluster)).world.gpu_speeds == cluster.world.gpu_speeds
 
 
-@pytest.mark.parametrize(
-    ("text", "field", "detail"),
-    [
-        ("nodes: [}", "cluster, line 1, column 9", "is not YAML"),
-        ("- 1", "cluster", "is not a mapping of nodes"),
-        ("nodes: []", "cluster: nodes", "no node is described"),
-        ("nodes: 3", "cluster: nodes", "is not a list"),
-        ("nodes: [3]", "cluster: nodes[0]", "is not a mapping"),
-        ("nodes: [{cores: 8, memory_gib: 1}]\ncolour: red", "cluster: colour", "no such field"),
-        ("nodes: [{cores: 8, memory_gib: 1, gpu: 2}]", "cluster: nodes[0].gpu", "no such field; there are count, name"),
-        ("nodes: [{memory_gib: 1}]", "cluster: nodes[0].cores", "0 is not a number from 1"),
-        ("nodes: [{cores: 8}]", "cluster: nodes[0].memory_gib", "is not a number above 0"),
-        ("nodes: [{cores: 8, memory_gib: 1, gpus: 2}]", "cluster: nodes[0].gpu_type", "2 GPUs and no gpu_type"),
-        ("nodes: [{cores: 8, memory_gib: 1, gpus: two}]", "cluster: nodes[0].gpus", "'two' is not a number"),
-        ("nodes: [{cores: 8.5, memory_gib: 1}]", "cluster: nodes[0].cores", "not a whole number"),
-        ("nodes: [{cores: yes, memory_gib: 1}]", "cluster: nodes[0].cores", "'yes' is not a number"),
-        ("nodes: [{count: 99999, cores: 8, memory_gib: 1}]", "cluster: nodes[0].count", "from 1 to 20000"),
-        (f"nodes: [{NODE}, {NODE[:-1]}, speed: 0}}]", "cluster: nodes[1].speed", "0 is not a number above 0"),
-        (f"nodes: [{NODE}]\ngpu_types: {{A100: fast}}", "cluster: gpu_types.A100", "is not a mapping"),
-        (f"nodes: [{NODE}]\ngpu_types: {{A100: {{speed: -1}}}}", "cluster: gpu_types.A100.speed", "-1 is not"),
-        (f"nodes: [{NODE}]\ntenants: [{{weight: 1}}]", "cluster: tenants[0].name", "it is empty"),
-        (f"nodes: [{NODE}]\ntenants: [{{name: a}}, {{name: a}}]", "cluster: tenants[1].name", "listed twice"),
-        (f"nodes: [{NODE}]\ntenants: [{{name: a, weight: .inf}}]", "cluster: tenants[0].weight", "inf is not"),
-        (f"nodes: [{NODE}]\nmanners: {{noise: 3}}", "cluster: manners.noise", "3 is not a number from 0 to 1"),
-        (f"nodes: [{NODE}]\nmanners: {{failures: 1}}", "cluster: manners.failures", "1 is neither true nor false"),
-    ],
-)
-def test_what_cannot_be_is_named_with_its_field(text, field, detail):
-    with pytest.raises(SimulationError) as found:
-        cluster_parse(text)
-    assert found.value.field == field
-    assert detail in found.value.detail
+WRONG = [
+    ("nodes: [}", "cluster, line 1, column 9", "is not YAML"),
+    ("- 1", "cluster", "is not a mapping of nodes"),
+    ("nodes: []", "cluster: nodes", "no node is described"),
+    ("nodes: 3", "cluster: nodes", "is not a list"),
+    ("nodes: [3]", "cluster: nodes[0]", "is not a mapping"),
+    ("nodes: [{cores: 8, memory_gib: 1}]\ncolour: red", "cluster: colour", "no such field"),
+    ("nodes: [{cores: 8, memory_gib: 1, gpu: 2}]", "cluster: nodes[0].gpu", "no such field; there are count, name"),
+    ("nodes: [{memory_gib: 1}]", "cluster: nodes[0].cores", "0 is not a number from 1"),
+    ("nodes: [{cores: 8}]", "cluster: nodes[0].memory_gib", "is not a number above 0"),
+    ("nodes: [{cores: 8, memory_gib: 1, gpus: 2}]", "cluster: nodes[0].gpu_type", "2 GPUs and no gpu_type"),
+    ("nodes: [{cores: 8, memory_gib: 1, gpus: two}]", "cluster: nodes[0].gpus", "'two' is not a number"),
+    ("nodes: [{cores: 8.5, memory_gib: 1}]", "cluster: nodes[0].cores", "not a whole number"),
+    ("nodes: [{cores: yes, memory_gib: 1}]", "cluster: nodes[0].cores", "'yes' is not a number"),
+    ("nodes: [{count: 99999, cores: 8, memory_gib: 1}]", "cluster: nodes[0].count", "from 1 to 20000"),
+    (f"nodes: [{NODE}, {NODE[:-1]}, speed: 0}}]", "cluster: nodes[1].speed", "0 is not a number above 0"),
+    (f"nodes: [{NODE}]\ngpu_types: {{A100: fast}}", "cluster: gpu_types.A100", "is not a mapping"),
+    (f"nodes: [{NODE}]\ngpu_types: {{A100: {{speed: -1}}}}", "cluster: gpu_types.A100.speed", "-1 is not"),
+    (f"nodes: [{NODE}]\ntenants: [{{weight: 1}}]", "cluster: tenants[0].name", "it is empty"),
+    (f"nodes: [{NODE}]\ntenants: [{{name: a}}, {{name: a}}]", "cluster: tenants[1].name", "listed twice"),
+    (f"nodes: [{NODE}]\ntenants: [{{name: a, weight: .inf}}]", "cluster: tenants[0].weight", "inf is not"),
+    (f"nodes: [{NODE}]\nmanners: {{noise: 3}}", "cluster: manners.noise", "3 is not a number from 0 to 1"),
+    (f"nodes: [{NODE}]\nmanners: {{failures: 1}}", "cluster: manners.failures", "1 is neither true nor false"),
+]
+
+
+def test_what_cannot_be_is_named_with_its_field(subtests):
+    for text, field, detail in WRONG:
+        with subtests.test(text=text):
+            with pytest.raises(SimulationError) as found:
+                cluster_parse(text)
+            assert found.value.field == field
+            assert detail in found.value.detail
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):

@@ -54,7 +54,7 @@ def ran(cluster, **fields):
 
 
 def dated(attempt, *, submitted, started, waited_s):
-    """As if it had begun then; what has ended is fixed by the database."""
+    """As if it had begun then; an end is fixed by the database."""
     Attempt.objects.filter(pk=attempt.pk).update(started_at=started)
     Job.objects.filter(pk=attempt.job_id).update(submitted_at=submitted, started_at=started, waited_s=waited_s)
 
@@ -153,7 +153,7 @@ def test_the_cluster_is_told_as_it_is_registered(past, tmp_path):
 
 
 def test_what_a_restart_takes_is_what_the_jobs_that_one_may_see_took(past):
-    """Else the knob's: what other tenants' jobs took is not told."""
+    """Else the knob's: the times of other tenants' jobs are not shown."""
     speech, none = Tenant.objects.get(name="speech"), Tenant.objects.create(name="none")
     people = {
         "operator": operator(),

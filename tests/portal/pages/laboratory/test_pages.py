@@ -45,7 +45,7 @@ def test_from_the_form_to_the_answer(browser):
 
 
 def test_forms_are_counted_as_requests_are(browser):
-    """What REST allows thirty times a minute no form allows more often."""
+    """No form allows an act more often than REST, which allows it thirty times a minute."""
     asked = [browser.post(reverse(name), {}) for name in ("laboratory-new", "laboratory-traces") * 15]
     assert {page.status_code for page in asked} == {400}
     for name in ("laboratory-new", "laboratory-traces"):

@@ -159,7 +159,7 @@ def test_old_answers_expire(tenant, lena):
 
 
 def told(topic="simulation"):
-    """Who was told that it moved, oldest first."""
+    """The users that got the message that it moved, oldest first."""
     rows = OutboxMessage.objects.filter(payload__topic=topic).order_by("pk").values_list("stream", flat=True)
     return list(rows)
 

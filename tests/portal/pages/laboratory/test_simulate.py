@@ -1,4 +1,4 @@
-"""`./berth simulate`: a small trace under several policies, the same every time, and what it refuses."""
+"""`./berth simulate`: a small trace under several policies, the same every time, and its refusals."""
 
 import csv
 import gzip
@@ -54,7 +54,7 @@ def simulate(*arguments):
 
 
 def timeless(answer):
-    """What must be the same every time."""
+    """The output that must be the same every time."""
     if isinstance(answer, dict):
         return {name: timeless(value) for name, value in answer.items() if not name.startswith("solve_")}
     return answer
@@ -99,31 +99,31 @@ def test_a_packed_trace_is_unpacked(files, tmp_path):
     assert timeless(both[0]["policies"]) == timeless(both[1]["policies"])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--policy", "lottery"], "policy: there is no policy 'lottery'; the policies are fifo, drf"),
-        (["--policy", "fifo,fifo"], "policy: Name each policy once."),
-        (["--policy", ""], "policy: Choose 1 to 12 policies."),
-        (["--format", "xml"], "format: there is no trace format 'xml'; there are berth-jsonl"),
-        (["--trace", "nowhere"], "trace: nowhere is no file"),
-        (["--profiles", "nowhere"], "profiles: nowhere is no folder"),
-        (["--cluster", "nowhere"], "cluster: nowhere cannot be read"),
-        (["--seed", "-1"], "seed: A seed is a whole number from 0 to 2147483647."),
-        (["--until", "0"], "until: The end must be above 0 and at most 8784 hours."),
-        (["--processes", "0"], "processes: at least one"),
-        (["--knob", "tick_s"], "knob: 'tick_s' is not name=value"),
-        (["--knob", "tack_s=1"], "knob: 'tack_s=1' is not name=value with a name of priority"),
-        (["--knob", "tick_s=0"], "tick_s=0.*outside 1 to 3600"),
-        (["--option", "speed"], "option: 'speed' is not name=value"),
-        (["--option", "speed=1"], "no option 'speed'"),
-        (["--until", "nan"], "until: The end must be above 0 and at most 8784 hours."),
-        (["--until", "inf"], "until: The end must be above 0 and at most 8784 hours."),
-    ],
-)
-def test_what_cannot_be_simulated_is_refused_naming_the_field(files, arguments, complaint):
-    with pytest.raises(CommandError, match=complaint):
-        simulate(*files, *arguments)
+WRONG = [
+    (["--policy", "lottery"], "policy: there is no policy 'lottery'; the policies are fifo, drf"),
+    (["--policy", "fifo,fifo"], "policy: Name each policy once."),
+    (["--policy", ""], "policy: Choose 1 to 12 policies."),
+    (["--format", "xml"], "format: there is no trace format 'xml'; there are berth-jsonl"),
+    (["--trace", "nowhere"], "trace: nowhere is no file"),
+    (["--profiles", "nowhere"], "profiles: nowhere is no folder"),
+    (["--cluster", "nowhere"], "cluster: nowhere cannot be read"),
+    (["--seed", "-1"], "seed: A seed is a whole number from 0 to 2147483647."),
+    (["--until", "0"], "until: The end must be above 0 and at most 8784 hours."),
+    (["--processes", "0"], "processes: at least one"),
+    (["--knob", "tick_s"], "knob: 'tick_s' is not name=value"),
+    (["--knob", "tack_s=1"], "knob: 'tack_s=1' is not name=value with a name of priority"),
+    (["--knob", "tick_s=0"], "tick_s=0.*outside 1 to 3600"),
+    (["--option", "speed"], "option: 'speed' is not name=value"),
+    (["--option", "speed=1"], "no option 'speed'"),
+    (["--until", "nan"], "until: The end must be above 0 and at most 8784 hours."),
+    (["--until", "inf"], "until: The end must be above 0 and at most 8784 hours."),
+]
+
+
+def test_what_cannot_be_simulated_is_refused_naming_the_field(files, subtests):
+    for arguments, complaint in WRONG:
+        with subtests.test(arguments=arguments), pytest.raises(CommandError, match=complaint):
+            simulate(*files, *arguments)
 
 
 def request_of(tmp_path, trace=TRACE, **more):

@@ -1,4 +1,4 @@
-"""Wrong codes of a second factor: who has the password alone can neither guess on nor keep the owner out."""
+"""Wrong codes of a second factor: a thief of the password can neither guess on nor keep the owner out."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def test_a_stranger_who_has_the_password_keeps_nobody_out(protected, clock):
     totp, _ = protected
     for _ in range(second.FAILURES):
         assert not sign_in("000000", STRANGER)
-    assert not sign_in(totp.at(clock[0]), STRANGER), "whoever guesses there guesses no more"
+    assert not sign_in(totp.at(clock[0]), STRANGER), "the guesser guesses no more"
     assert "two codes" in tried("000000", STRANGER)[1]
     assert sign_in(totp.at(clock[0]), HOME)
 

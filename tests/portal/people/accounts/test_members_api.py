@@ -47,31 +47,32 @@ def test_invite_make_a_viewer_remove(world, mona, client):  # noqa: F811
     assert set(found.values_list("action", flat=True)) == set(actions)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status", "told"),
-    [
-        ("PATCH", "members/tim", {}, 400, ("required", "role")),
-        ("PATCH", "members/tim", {"role": "owner"}, 400, ("invalid_choice", "role")),
-        ("PATCH", "members/tim", {"role": "viewer", "x": 1}, 400, ("unknown_field", "x")),
-        ("PATCH", "members/otto", {"role": "viewer"}, 404, ("not_found", None)),
-        ("PATCH", "members/a%00b", {"role": "viewer"}, 404, ("not_found", None)),
-        ("PATCH", "members/mona", {"role": "viewer"}, 409, ("last_manager", None)),
-        ("DELETE", "members/mona", None, 409, ("last_manager", None)),
-        ("DELETE", "members/nobody", None, 404, ("not_found", None)),
-        ("POST", "invitations", {"role": "member", "days": 2}, 400, ("invalid", "days")),
-        ("POST", "invitations", {"role": "member", "days": "7"}, 400, ("wrong_type", "days")),
-        ("POST", "invitations", {"role": "member", "days": 10**9}, 400, ("out_of_range", "days")),
-        ("POST", "invitations", {"role": ["member"]}, 400, ("wrong_type", "role")),
-        ("DELETE", "invitations/99", None, 404, ("not_found", None)),
-        ("DELETE", "invitations/x", None, 404, ("not_found", None)),
-    ],
-)
-def test_what_is_wrong_is_named_and_changes_nothing(world, mona, unchanged, method, path, body, status, told):  # noqa: F811
-    before = roles()
-    found = refusal(mona(method, f"{PATH}/{path}", body), status)
-    assert (found["code"], found["field"]) == told
-    assert roles() == before
-    assert not Invitation.objects.exists()
+WRONG = [
+    ("PATCH", "members/tim", {}, 400, ("required", "role")),
+    ("PATCH", "members/tim", {"role": "owner"}, 400, ("invalid_choice", "role")),
+    ("PATCH", "members/tim", {"role": "viewer", "x": 1}, 400, ("unknown_field", "x")),
+    ("PATCH", "members/otto", {"role": "viewer"}, 404, ("not_found", None)),
+    ("PATCH", "members/a%00b", {"role": "viewer"}, 404, ("not_found", None)),
+    ("PATCH", "members/mona", {"role": "viewer"}, 409, ("last_manager", None)),
+    ("DELETE", "members/mona", None, 409, ("last_manager", None)),
+    ("DELETE", "members/nobody", None, 404, ("not_found", None)),
+    ("POST", "invitations", {"role": "member", "days": 2}, 400, ("invalid", "days")),
+    ("POST", "invitations", {"role": "member", "days": "7"}, 400, ("wrong_type", "days")),
+    ("POST", "invitations", {"role": "member", "days": 10**9}, 400, ("out_of_range", "days")),
+    ("POST", "invitations", {"role": ["member"]}, 400, ("wrong_type", "role")),
+    ("DELETE", "invitations/99", None, 404, ("not_found", None)),
+    ("DELETE", "invitations/x", None, 404, ("not_found", None)),
+]
+
+
+def test_what_is_wrong_is_named_and_changes_nothing(world, mona, unchanged, subtests):  # noqa: F811
+    for method, path, body, status, told in WRONG:
+        with subtests.test(method=method, path=path, body=body):
+            before = roles()
+            found = refusal(mona(method, f"{PATH}/{path}", body), status)
+            assert (found["code"], found["field"]) == told
+            assert roles() == before
+            assert not Invitation.objects.exists()
 
 
 def test_a_token_of_one_tenant_opens_no_other(world):  # noqa: F811

@@ -1,4 +1,4 @@
-"""Members, roles, invitations, passwords and sessions: what each may do, and that what ends, ends at once (story 15)."""
+"""Members, roles, invitations, passwords and sessions: the rights of each, and that an end takes effect at once (story 15)."""
 
 from datetime import timedelta
 

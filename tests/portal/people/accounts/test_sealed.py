@@ -1,4 +1,4 @@
-"""What is kept of a second factor opens with the signing key alone; operators may have to have one; the time zone."""
+"""A second factor's stored secret opens only with the signing key; operators may have to have one; the time zone."""
 
 from datetime import UTC
 

@@ -1,4 +1,4 @@
-"""A second factor: asked for at each sign-in of who has one, each code taken once, recovery codes, wrong ones counted."""
+"""A second factor: asked for at each sign-in of its owner, each code taken once, recovery codes, wrong ones counted."""
 
 import pyotp
 import pytest

@@ -1,4 +1,4 @@
-"""Services behind the operator's console: what they refuse, and what they leave in the trail."""
+"""Services behind the operator's console: their refusals, and their entries in the trail."""
 
 import math
 

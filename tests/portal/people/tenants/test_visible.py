@@ -60,7 +60,7 @@ THROUGH = {
     "AttemptDistilled",
     "PartOffset",
     "ShadowDecision",
-    # what is known of a kind of job: the planner reads it, and no page shows it but beside a job of that kind
+    # knowledge of a kind of job: the planner reads it, and no page shows it but beside a job of that kind
     "LinkVote",
     "Signature",
     "SignatureUse",

@@ -1,4 +1,4 @@
-"""`./berth calibrate`: what is measured, what is kept with how and when, and what it says when it cannot."""
+"""`./berth calibrate`: measurements, stored with their way and time, and the refusal when it cannot measure."""
 
 import json
 
@@ -50,7 +50,7 @@ def test_section_2_bandwidths_are_measured_by_a_job_and_used_by_the_estimator(cl
     assert (link.within_node, link.between_nodes) == (pytest.approx(1e6), None)  # 1e6 * 1/2 in 0.5 s
     assert "a ring; 2 sizes up to 2,000,000 parameters" in link.within_method
     assert AuditEvent.objects.get(action="link.measure").detail["within"] == pytest.approx(1e6)
-    assert list(tasks()) == [("A100", "between")]  # what is known is not measured again
+    assert list(tasks()) == [("A100", "between")]  # known values are not measured again
     assert len(tasks(again=True)) == 2
     spread = ended(cluster, actor, found["A100", "between"], LINE % 2, cluster.node, given.Node.objects.get(name="n2"))
     calibration_record(task=found["A100", "between"], job=spread, actor=actor)

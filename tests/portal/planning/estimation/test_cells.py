@@ -1,4 +1,4 @@
-"""What the database refuses of cells by GPUs and nodes."""
+"""Cells by GPUs and nodes that the database refuses."""
 
 import pytest
 from django.db import IntegrityError, transaction

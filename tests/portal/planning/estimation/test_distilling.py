@@ -1,4 +1,4 @@
-"""An attempt's telemetry becomes its signature's expected use: once, under its lock, its own tenant's alone."""
+"""An attempt's telemetry becomes its signature's expected use: once, under its lock, only its own tenant's."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -21,7 +21,7 @@ LENGTH_S = 100
 def ran(
     cluster, *nodes, use=50.0, own=None, gpu_memory=None, model="resnet", gpus=2, start=START, measured=START, **fields
 ):
-    """An attempt that ran for LENGTH_S and has ended, with what its nodes measured meanwhile."""
+    """An attempt that ran for LENGTH_S and has ended, with its nodes' samples of that time."""
     attempt = cluster.running(*nodes, gpus=gpus, model=model, **fields)
     Attempt.objects.filter(pk=attempt.pk).update(created_at=start, started_at=start)
     for part in attempt.allocations.all():

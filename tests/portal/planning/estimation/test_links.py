@@ -45,7 +45,7 @@ def ends(cluster, attempt, output="", exit_code=0):
 
 @pytest.fixture
 def virtual(cluster):
-    """Two virtual nodes of 4 GPUs that told their links, and an operator."""
+    """Two virtual nodes of 4 GPUs that reported their links, and an operator."""
     given.operator()
     second = given.node_make("n2")
     Node.objects.update(is_virtual=True)
@@ -94,7 +94,7 @@ def test_a_planning_measures_both_kinds_on_idle_gpus_one_after_the_other(virtual
     assert (link.within_node, link.within_assumed) == (pytest.approx(1e6), False)
     assert (link.between_nodes, link.between_assumed) == (pytest.approx(2e6), False)
     planning_run()
-    assert LinkProbe.objects.count() == 2, "what is known is left alone"
+    assert LinkProbe.objects.count() == 2, "known values stay"
 
 
 def test_it_is_measured_again_when_the_type_s_links_change(virtual):
@@ -155,7 +155,7 @@ def test_what_a_running_job_records_of_its_communication_is_its_tenants_vote(clu
 
 @pytest.mark.parametrize("measured", [False, True])
 def test_theory_speaks_from_the_first_minute_and_an_8_or_16_gpu_job_takes_two_idle_nodes(cluster, measured):
-    """Without links it stayed on one node for good: nothing but a run over two could have told its sensitivity."""
+    """Without links it stayed on one node for good: nothing but a run over two could have shown its sensitivity."""
     Node.objects.all().delete()
     for name in ("big-1", "big-2"):
         tells(given.node_make(name, gpus=8, cores=64))

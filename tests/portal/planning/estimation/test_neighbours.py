@@ -1,4 +1,4 @@
-"""What jobs cost each other on one GPU, from their records: by pair of signatures, against their speed alone."""
+"""The cost of jobs to each other on one GPU, from their records: by pair of signatures, against their speed without neighbours."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +23,7 @@ LONG_AGO, LONGER_AGO = timedelta(minutes=10), timedelta(minutes=20)
 
 
 def sharing(cluster, model, *, index=0, since=LONG_AGO, **fields):
-    """An attempt on a part of one GPU, for so long."""
+    """An attempt on a part of one GPU, for this time."""
     place = replace(
         given.free_part(cluster.node), gpu_indices=(3,)
     )  # as a whole GPU first, then as a part of the other
@@ -41,7 +41,7 @@ def sharing(cluster, model, *, index=0, since=LONG_AGO, **fields):
 
 
 def went(attempt, ago):
-    """Its part of the GPU was given back so long ago."""
+    """Its part of the GPU was given back this long ago."""
     GpuAllocation.objects.filter(allocation__attempt=attempt).update(released_at=timezone.now() - ago)
 
 

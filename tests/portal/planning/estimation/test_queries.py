@@ -1,4 +1,4 @@
-"""What a server's queries come to on its page and over REST, from its records."""
+"""Figures of a server's queries on its page and over REST, from its records."""
 
 import pytest
 

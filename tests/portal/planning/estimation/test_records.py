@@ -250,7 +250,7 @@ def test_the_snapshot_carries_what_is_known_in_a_fixed_number_of_queries(cluster
 def test_what_a_stop_costs_is_what_was_done_after_the_newest_checkpoint(cluster):
     attempt = cluster.running()
     send(attempt, record(done=640.0))
-    assert AttemptSpeed.objects.get().samples_lost is None  # it never told of a checkpoint
+    assert AttemptSpeed.objects.get().samples_lost is None  # it never reported a checkpoint
     send(attempt, record(done=1280.0, saved=1000.0), record(done=1920.0, saved=1000.0), offset=100)
     speed = AttemptSpeed.objects.get()
     assert (speed.samples_lost, speed.lost_s) == (920.0, 920.0 / 320.0)

@@ -1,4 +1,4 @@
-"""Entity speed of nodes (algorithms.md section 6) and what is forgotten."""
+"""Entity speed of nodes (algorithms.md section 6) and the records that are forgotten."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Section 8: running jobs keep what their attempt wanted, whatever the owner's start rule says by now."""
+"""Section 8: running jobs keep the cores that their attempt wanted, though the owner's start rule may say another number by now."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ def snapshot():
 
 
 def hours_pass(hours=5):
-    """All that was done so far was done so long ago: the next planning is a re-plan, and nobody is too new for it."""
+    """All earlier acts were done this long ago: the next planning is a re-plan, and nobody is too new for it."""
     past = timedelta(hours=hours)
     for attempt in Attempt.objects.all():
         attempt.created_at -= past

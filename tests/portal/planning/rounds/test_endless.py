@@ -1,4 +1,4 @@
-"""What computes without an end is ended by its own processor time, in whatever thread, and nothing else is."""
+"""A computation without an end is ended by its own processor time, in any thread, and nothing else is."""
 
 import subprocess
 import sys
@@ -115,7 +115,7 @@ sys.setprofile(None)
 
 @pytest.mark.impure
 def test_the_interpreter_is_as_it_was():
-    """Seen: told to raise nothing, CPython looked for what to raise at each step from then on, and a profiled call never ended."""
+    """Seen: ordered to raise nothing, CPython looked for an exception at each step from then on, and a profiled call never ended."""
     subprocess.run([sys.executable, "-c", PROFILED], cwd=SOURCE, timeout=60, check=True)
 
 

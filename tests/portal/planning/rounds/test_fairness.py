@@ -24,7 +24,7 @@ def fresh(job):
 
 
 def pass_time(job, seconds=10 * MINUTE):
-    """As if so much time had gone by since: whatever stretch of waiting is open grows by it."""
+    """As if this time had gone by since: each open stretch of waiting grows by it."""
     row = fresh(job)
     if row.waiting_since:
         Job.objects.filter(pk=job.pk).update(waiting_since=row.waiting_since - timedelta(seconds=seconds))
@@ -105,7 +105,7 @@ def test_it_is_frozen_while_running_and_goes_on_over_all_attempts(cluster):
 
 def test_the_age_follows_what_is_learnt_until_the_first_start_and_then_stays(cluster):
     def finish(seconds):
-        """A job of the same owner that declared 100 s and took so long."""
+        """A job of the same owner that declared 100 s and took this time."""
         attempt = cluster.running(gpus=1, expected_duration_s=100.0)
         cluster.end(attempt)
         Job.objects.filter(pk=attempt.job_id).update(ran_s=seconds)

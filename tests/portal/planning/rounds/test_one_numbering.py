@@ -82,7 +82,7 @@ def test_every_page_says_the_same_place(db, world):
 
 
 def asked(user, job):
-    """What the form says of a job like this one, before the planning that decides on it."""
+    """The form's words about a job like this one, before the planning that decides on it."""
     Job.objects.filter(pk=job.pk).update(state="CANCELLED", waiting_since=None)
     description = description_parse({"command": "true", "gpus": 1}, r_num=4)
     told = dry_run(description=description, tenant=job.tenant, user=user)

@@ -1,4 +1,4 @@
-"""Profiles as attempts (algorithms.md sections 2 and 7): the job waits, its state is left alone, the invariants hold."""
+"""Profiles as attempts (algorithms.md sections 2 and 7): the job waits, its state does not change, the invariants hold."""
 
 import re
 from datetime import timedelta

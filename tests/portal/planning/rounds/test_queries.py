@@ -1,4 +1,4 @@
-"""How many queries a planning and a poll cost: fixed, whatever the number of jobs."""
+"""How many queries a planning and a poll cost: fixed, for any number of jobs."""
 
 import pytest
 from django.db import connection

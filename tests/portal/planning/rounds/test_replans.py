@@ -18,7 +18,7 @@ def kinds():
 
 @pytest.fixture
 def asked(monkeypatch):
-    """What each planning asked the scheduler: re-plan or not."""
+    """Each planning's question to the scheduler: re-plan or not."""
     found, original = [], planning.plan
 
     def plan(*arguments, replan, **keywords):
@@ -41,7 +41,7 @@ def test_the_first_planning_of_a_round_is_the_replan(cluster, asked):
 
 
 def test_a_round_that_is_over_early_is_followed_by_the_next_at_once(cluster, monkeypatch):
-    """What a planning leaves may call for a re-plan before `replan_s` is over (docs/decisions/0015)."""
+    """The state after a planning may call for a re-plan before `replan_s` is over (docs/decisions/0015)."""
     planning_run()
     original, over = planning.plan, [True]
 

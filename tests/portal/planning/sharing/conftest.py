@@ -18,7 +18,7 @@ def companion():
 
 @pytest.fixture
 def shadowed(cluster, companion, monkeypatch):
-    """Plan with a shadow: what it is asked is answered before the call returns."""
+    """Plan with a shadow: its questions are answered before the call returns."""
     runner = Runner(companion)
     asked = []
 

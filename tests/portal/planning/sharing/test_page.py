@@ -1,4 +1,4 @@
-"""The page Sharing: for operators alone, whatever was compared; its cost does not grow with what it shows."""
+"""The page Sharing: only for operators, after any comparison; its cost does not grow with its contents."""
 
 import html
 

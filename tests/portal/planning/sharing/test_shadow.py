@@ -1,4 +1,4 @@
-"""A shadow decides on a planning's own input and harms nothing: it may hang, fail or end, and is told of then."""
+"""A shadow decides on a planning's own input and harms nothing: it may hang, fail or end, and is reported then."""
 
 import threading
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Documents, parameters and values: what is refused, by field, and what a valid one makes."""
+"""Documents, parameters and values: refusals by field, and the job of a valid one."""
 
 import time
 
@@ -68,49 +68,50 @@ def test_a_value_that_looks_like_a_reference_stays_a_text():
     assert made(document(), note="${{ lr }} ${{ note }}")["command"].endswith("'${{ lr }} ${{ note }}'")
 
 
-@pytest.mark.parametrize(
-    ("data", "code", "field"),
-    [
-        ([], "wrong_type", "document"),
-        ({"name": "x"}, "required", "document.job"),
-        (document(name="Upper"), "bad_name", "name"),
-        (document(name="x" * 64), "bad_name", "name"),
-        (document(more=1), "unknown_field", "document"),
-        (document(about="x" * 1001), "too_long", "about"),
-        (document(parameters=[{"name": "x"}] * 10_000), "too_many", "parameters"),
-        (document(parameters={"x": 1}), "wrong_type", "parameters"),
-        (one({"type": "text", "pattern": "(a+)+$"}), "unknown_field", "parameters[0]"),
-        (one({"type": "regex"}), "invalid_choice", "parameters[0].type"),
-        (one({"name": "2x"}), "bad_name", "parameters[0].name"),
-        (one({"type": "integer", "least": 5, "most": 4}), "out_of_range", "parameters[0].least"),
-        (one({"type": "integer", "least": 5, "default": 4}), "out_of_range", "parameters[0].default"),
-        (one({"type": "number", "default": float("inf")}), "out_of_range", "parameters[0].default"),
-        (one({"type": "choice", "choices": []}), "blank", "parameters[0].choices"),
-        (one({"type": "choice"}), "wrong_type", "parameters[0].choices"),
-        (one({"type": "choice", "choices": ["a", True]}), "wrong_type", "parameters[0].choices"),
-        (one({"type": "choice", "choices": [1, "1"]}), "duplicate", "parameters[0].choices"),
-        (one({"type": "text", "longest": 5000}), "out_of_range", "parameters[0].longest"),
-        (one({"type": "path", "default": "../x"}), "path_escape", "parameters[0].default"),
-        (one({}, "echo ${{ y }} ${{ x }}"), "unknown_parameter", "job.command"),
-        (one({}, "true"), "unused", "parameters[0]"),
-        (one({}, "echo ${{ x"), "bad_reference", "job.command"),
-        (one({}, "echo ${{ x }}" * 201), "too_many", "job.command"),
-        (one({}, tenant="a"), "not_allowed", "job.tenant"),
-        (one({}, upload="a" * 64), "not_allowed", "job.upload"),
-        (one({}, colour="red"), "unknown_field", "job.colour"),
-        (one({}, gpus=-1), "out_of_range", "job.gpus"),
-        (one({}, files={"a.py": "${{ x }}"}), "bad_reference", "job.files"),
-        (one({}, files={"a.py": "x" * MOST_BYTES}), "too_large", "job"),
-        (one({}, ["x"] * 1001), "too_many", "job.command"),
-        (
-            {"name": "x", "parameters": [{"name": "a"}, {"name": "A"}], "job": {"command": "true"}},
-            "duplicate",
-            "parameters[1].name",
-        ),
-    ],
-)
-def test_a_wrong_document_is_refused_by_its_field(data, code, field):
-    assert refused(data) == (code, field)
+WRONG_DOCUMENTS = [
+    ([], "wrong_type", "document"),
+    ({"name": "x"}, "required", "document.job"),
+    (document(name="Upper"), "bad_name", "name"),
+    (document(name="x" * 64), "bad_name", "name"),
+    (document(more=1), "unknown_field", "document"),
+    (document(about="x" * 1001), "too_long", "about"),
+    (document(parameters=[{"name": "x"}] * 10_000), "too_many", "parameters"),
+    (document(parameters={"x": 1}), "wrong_type", "parameters"),
+    (one({"type": "text", "pattern": "(a+)+$"}), "unknown_field", "parameters[0]"),
+    (one({"type": "regex"}), "invalid_choice", "parameters[0].type"),
+    (one({"name": "2x"}), "bad_name", "parameters[0].name"),
+    (one({"type": "integer", "least": 5, "most": 4}), "out_of_range", "parameters[0].least"),
+    (one({"type": "integer", "least": 5, "default": 4}), "out_of_range", "parameters[0].default"),
+    (one({"type": "number", "default": float("inf")}), "out_of_range", "parameters[0].default"),
+    (one({"type": "choice", "choices": []}), "blank", "parameters[0].choices"),
+    (one({"type": "choice"}), "wrong_type", "parameters[0].choices"),
+    (one({"type": "choice", "choices": ["a", True]}), "wrong_type", "parameters[0].choices"),
+    (one({"type": "choice", "choices": [1, "1"]}), "duplicate", "parameters[0].choices"),
+    (one({"type": "text", "longest": 5000}), "out_of_range", "parameters[0].longest"),
+    (one({"type": "path", "default": "../x"}), "path_escape", "parameters[0].default"),
+    (one({}, "echo ${{ y }} ${{ x }}"), "unknown_parameter", "job.command"),
+    (one({}, "true"), "unused", "parameters[0]"),
+    (one({}, "echo ${{ x"), "bad_reference", "job.command"),
+    (one({}, "echo ${{ x }}" * 201), "too_many", "job.command"),
+    (one({}, tenant="a"), "not_allowed", "job.tenant"),
+    (one({}, upload="a" * 64), "not_allowed", "job.upload"),
+    (one({}, colour="red"), "unknown_field", "job.colour"),
+    (one({}, gpus=-1), "out_of_range", "job.gpus"),
+    (one({}, files={"a.py": "${{ x }}"}), "bad_reference", "job.files"),
+    (one({}, files={"a.py": "x" * MOST_BYTES}), "too_large", "job"),
+    (one({}, ["x"] * 1001), "too_many", "job.command"),
+    (
+        {"name": "x", "parameters": [{"name": "a"}, {"name": "A"}], "job": {"command": "true"}},
+        "duplicate",
+        "parameters[1].name",
+    ),
+]
+
+
+def test_a_wrong_document_is_refused_by_its_field(subtests):
+    for data, code, field in WRONG_DOCUMENTS:
+        with subtests.test(data=data):
+            assert refused(data) == (code, field)
 
 
 def test_nesting_is_bounded():
@@ -120,32 +121,33 @@ def test_nesting_is_bounded():
     assert refused(one({}, labels=deep)) == ("too_deep", "job.labels")
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "code"),
-    [
-        ("lr", "fast", "wrong_type"),
-        ("lr", 2, "out_of_range"),
-        ("lr", True, "wrong_type"),
-        ("lr", "9" * 1_000_000, "wrong_type"),
-        ("epochs", 1.5, "wrong_type"),
-        ("epochs", "1" * 5000, "wrong_type"),
-        ("sizes", "8", "out_of_range"),
-        ("sizes", "one", "wrong_type"),
-        ("sizes", [], "invalid"),
-        ("sizes", {"min": 1}, "required"),
-        ("kind", "medium", "invalid_choice"),
-        ("kind", {"a": 1}, "invalid_choice"),
-        ("mixed", "maybe", "wrong_type"),
-        ("note", "x" * 1_000_000, "too_long"),
-        ("note", "two\nlines", "control_character"),
-        ("note", "nul\0", "null_character"),
-        ("note", "\ud800", "invalid_unicode"),
-        ("note", ["x"], "wrong_type"),
-        ("other", 1, "unknown_parameter"),
-    ],
-)
-def test_a_wrong_value_is_refused_by_its_parameter(name, value, code):
-    assert wrong(document(), **{name: value}) in ({f"values.{name}": code}, {f"values.{name}.max": code})
+WRONG_VALUES = [
+    ("lr", "fast", "wrong_type"),
+    ("lr", 2, "out_of_range"),
+    ("lr", True, "wrong_type"),
+    ("lr", "9" * 1_000_000, "wrong_type"),
+    ("epochs", 1.5, "wrong_type"),
+    ("epochs", "1" * 5000, "wrong_type"),
+    ("sizes", "8", "out_of_range"),
+    ("sizes", "one", "wrong_type"),
+    ("sizes", [], "invalid"),
+    ("sizes", {"min": 1}, "required"),
+    ("kind", "medium", "invalid_choice"),
+    ("kind", {"a": 1}, "invalid_choice"),
+    ("mixed", "maybe", "wrong_type"),
+    ("note", "x" * 1_000_000, "too_long"),
+    ("note", "two\nlines", "control_character"),
+    ("note", "nul\0", "null_character"),
+    ("note", "\ud800", "invalid_unicode"),
+    ("note", ["x"], "wrong_type"),
+    ("other", 1, "unknown_parameter"),
+]
+
+
+def test_a_wrong_value_is_refused_by_its_parameter(subtests):
+    for name, value, code in WRONG_VALUES:
+        with subtests.test(value=value):
+            assert wrong(document(), **{name: value}) in ({f"values.{name}": code}, {f"values.{name}.max": code})
 
 
 @pytest.mark.parametrize(

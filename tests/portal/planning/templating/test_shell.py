@@ -1,4 +1,4 @@
-"""A value in a command is one argument, whatever it is; a template where that would not hold is refused."""
+"""Any value in a command is one argument; a template where that would not hold is refused."""
 
 import random
 import subprocess
@@ -80,12 +80,13 @@ def test_a_shell_reads_the_value_as_one_argument(template):
         assert ran.stdout.split("\0")[0] == value, (template, value, ran.stderr)
 
 
-@pytest.mark.parametrize("template", UNSAFE)
-def test_where_quoting_would_not_hold_the_template_is_refused(template):
-    with pytest.raises(BerthError) as caught:
-        document_read(one({}, template))
-    assert (caught.value.code, caught.value.field) == ("bad_reference", "job.command")
-    assert "environment" in caught.value.detail
+def test_where_quoting_would_not_hold_the_template_is_refused(subtests):
+    for template in UNSAFE:
+        with subtests.test(template=template):
+            with pytest.raises(BerthError) as caught:
+                document_read(one({}, template))
+            assert (caught.value.code, caught.value.field) == ("bad_reference", "job.command")
+            assert "environment" in caught.value.detail
 
 
 def test_without_parameters_a_command_may_hold_anything():

@@ -112,20 +112,25 @@ def same(job, ask):
     return foreign
 
 
-@pytest.mark.parametrize("what", READ)
-def test_reading(job, cluster, stranger, what):
-    status, *_ = same(job, lambda number: stranger.get(READ[what].format(number)))
-    assert status == (200 if what == "comparison" else 404), "a comparison says that it may not be shown"
+def test_reading(job, cluster, stranger, subtests):
     lena = Client()
     lena.force_login(cluster.owner)
-    assert lena.get(READ[what].format(job.number)).status_code == (404 if "lacks" in what else 200)
+    for what, path in READ.items():
+        with subtests.test(what=what):
+            status, *_ = same(job, lambda number, path=path: stranger.get(path.format(number)))
+            assert status == (200 if what == "comparison" else 404), "a comparison says that it may not be shown"
+            assert lena.get(path.format(job.number)).status_code == (404 if "lacks" in what else 200)
 
 
-@pytest.mark.parametrize("range_", ["bytes=0-0", "bytes=0-", "bytes=5-1", "bytes=99999-"])
-@pytest.mark.parametrize("what", ["download", "archive", "REST download", "REST archive"])
-def test_ranges(job, stranger, what, range_):
-    status, *_ = same(job, lambda number: stranger.get(READ[what].format(number), headers={"range": range_}))
-    assert status == 404
+def test_ranges(job, stranger, subtests):
+    for range_ in ["bytes=0-0", "bytes=0-", "bytes=5-1", "bytes=99999-"]:
+        for what in ["download", "archive", "REST download", "REST archive"]:
+
+            def ask(number, path=READ[what], headers={"range": range_}):  # noqa: B006
+                return stranger.get(path.format(number), headers=headers)
+
+            with subtests.test(what=what, range_=range_):
+                assert same(job, ask)[0] == 404
 
 
 @pytest.mark.parametrize("what", WRITE)

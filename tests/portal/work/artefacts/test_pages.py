@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from portal.foundation.events.shared import Sharing
 from portal.pages.dashboard.artefacts import previews, tree
-from portal.pages.dashboard.artefacts.figures import curve_figure, smoothed_of
+from portal.pages.dashboard.artefacts.curves import curve_figure, smoothed_of
 from portal.people.tenants.models import Membership, Tenant
 from portal.work.artefacts.models import Artefact
 from portal.work.previews import asking
@@ -79,28 +79,29 @@ def test_the_page_costs_a_set_number_of_queries(job, sender, lena, django_assert
         lena.get(url(job, path="config.json"))
 
 
-@pytest.mark.parametrize(
-    ("path", "shown"),
-    [
-        ("config.json", "<code>  &quot;lr&quot;: 0.1</code>"),
-        ("val/deep/table.csv", "<th>class</th><th>f1</th>"),
-        ("evil.svg", "&lt;svg onload=&#x27;alert(1)&#x27;/&gt;"),
-        ("x.html", "&lt;script&gt;alert(1)&lt;/script&gt;"),
-        ("val/<i>grid.png", 'width="64" height="32"'),
-        ("metrics.jsonl", "&lt;b&gt;acc"),
-    ],
-)
-def test_a_file_is_shown_and_never_run(job, lena, path, shown):
-    for part in (
-        url(job, path=path),
-        reverse("job-artefacts-fragment", args=[job.number, "shown"], query={"path": path}),
-    ):
-        answer = lena.get(part)
-        page = answer.content.decode()
-        assert shown in page
-        assert "<svg onload" not in page
-        assert "<script>alert" not in page
-        assert "<i>grid" not in page
+SHOWN = [
+    ("config.json", "<code>  &quot;lr&quot;: 0.1</code>"),
+    ("val/deep/table.csv", "<th>class</th><th>f1</th>"),
+    ("evil.svg", "&lt;svg onload=&#x27;alert(1)&#x27;/&gt;"),
+    ("x.html", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+    ("val/<i>grid.png", 'width="64" height="32"'),
+    ("metrics.jsonl", "&lt;b&gt;acc"),
+]
+
+
+def test_a_file_is_shown_and_never_run(job, lena, subtests):
+    for path, shown in SHOWN:
+        with subtests.test(path=path):
+            for part in (
+                url(job, path=path),
+                reverse("job-artefacts-fragment", args=[job.number, "shown"], query={"path": path}),
+            ):
+                answer = lena.get(part)
+                page = answer.content.decode()
+                assert shown in page
+                assert "<svg onload" not in page
+                assert "<script>alert" not in page
+                assert "<i>grid" not in page
 
 
 def test_a_picture_is_served_so_that_it_can_only_be_drawn(job, lena):
@@ -113,9 +114,10 @@ def test_a_picture_is_served_so_that_it_can_only_be_drawn(job, lena):
     assert again.status_code == 304
 
 
-@pytest.mark.parametrize("path", ["evil.svg", "x.html", "config.json", "missing.png"])
-def test_what_is_no_picture_is_not_served_as_one(job, lena, path):
-    assert lena.get(url(job, "-picture", path=path)).status_code == 404
+def test_what_is_no_picture_is_not_served_as_one(job, lena, subtests):
+    for path in ["evil.svg", "x.html", "config.json", "missing.png"]:
+        with subtests.test(path=path):
+            assert lena.get(url(job, "-picture", path=path)).status_code == 404
 
 
 def test_where_nobody_can_look_now_the_page_says_so_and_later_shows_it(job, lena, monkeypatch):
@@ -160,11 +162,11 @@ def test_a_logarithmic_scale_leaves_out_what_is_not_above_zero():
     assert figure["layout"]["annotations"][0]["y"] == 2
 
 
-@pytest.mark.parametrize("path", ["metrics.jsonl", "half.jsonl", "half.ipynb"])
-def test_half_a_surrogate_pair_in_a_jobs_file_fails_no_page(job, sender, lena, path):
-    sender.send(path, b'{"step": 1, "\\ud800a\\u0000": 1, "b": "\\udfff"}\n', ns=NS + 1)
-    for page in (url(job), url(job, path=path), f"/jobs/{job.number}/", f"/jobs/compare?job={job.number}"):
-        assert lena.get(page).status_code == 200
+def test_half_a_surrogate_pair_in_a_jobs_file_fails_no_page(job, sender, lena):
+    for path in ("metrics.jsonl", "half.jsonl", "half.ipynb"):
+        sender.send(path, b'{"step": 1, "\\ud800a\\u0000": 1, "b": "\\udfff"}\n', ns=NS + 1)
+        for page in (url(job), url(job, path=path), f"/jobs/{job.number}/", f"/jobs/compare?job={job.number}"):
+            assert lena.get(page).status_code == 200, (path, page)
 
 
 def test_smoothing_keeps_gaps_and_begins_at_the_first_value():

@@ -33,65 +33,67 @@ def test_a_url_in_normal_form(given, kept):
     assert parsed({"git": given}).code == {"git": kept, "ref": "HEAD", "secret": "", "submodules": False}
 
 
-@pytest.mark.parametrize(
-    ("url", "code"),
-    [
-        ("https://lena:pass-word@host/a", "credentials_in_url"),
-        ("https://token@host/a", "credentials_in_url"),
-        ("ssh://git:pass-word@host/a", "credentials_in_url"),
-        ("http://host/a", "scheme_not_allowed"),
-        ("file:///etc", "scheme_not_allowed"),
-        ("/etc", "bad_url"),
-        ("../a", "bad_url"),
-        ("ext::sh -c id", "bad_url"),
-        ("--upload-pack=id", "bad_url"),
-        ("https://-oProxyCommand=id/a", "bad_url"),
-        ("ssh://-oProxyCommand=id/a", "bad_url"),
-        ("git@-oProxyCommand=id:a", "bad_url"),
-        ("https://host/a b", "bad_url"),
-        ("https://host/a?x=1", "bad_url"),
-        ("https://host/a\nb", "control_character"),
-        ("https://host/../a", "path_escape"),
-        ("gopher://host/a", "bad_url"),
-        ("https:///a", "bad_url"),
-        ("https://host", "bad_url"),
-        (7, "wrong_type"),
-        ("https://host/" + "a" * 500, "too_long"),
-    ],
-)
-def test_a_url_that_is_none_or_holds_a_password(url, code):
-    with pytest.raises(BerthError) as refused:
-        parsed({"git": url})
-    assert (refused.value.code, refused.value.field) == (code, "code.git")
-    assert "pass-word" not in refused.value.detail
+WRONG_URLS = [
+    ("https://lena:pass-word@host/a", "credentials_in_url"),
+    ("https://token@host/a", "credentials_in_url"),
+    ("ssh://git:pass-word@host/a", "credentials_in_url"),
+    ("http://host/a", "scheme_not_allowed"),
+    ("file:///etc", "scheme_not_allowed"),
+    ("/etc", "bad_url"),
+    ("../a", "bad_url"),
+    ("ext::sh -c id", "bad_url"),
+    ("--upload-pack=id", "bad_url"),
+    ("https://-oProxyCommand=id/a", "bad_url"),
+    ("ssh://-oProxyCommand=id/a", "bad_url"),
+    ("git@-oProxyCommand=id:a", "bad_url"),
+    ("https://host/a b", "bad_url"),
+    ("https://host/a?x=1", "bad_url"),
+    ("https://host/a\nb", "control_character"),
+    ("https://host/../a", "path_escape"),
+    ("gopher://host/a", "bad_url"),
+    ("https:///a", "bad_url"),
+    ("https://host", "bad_url"),
+    (7, "wrong_type"),
+    ("https://host/" + "a" * 500, "too_long"),
+]
 
 
-@pytest.mark.parametrize(
-    ("code", "more", "error", "field"),
-    [
-        ({}, {}, "required", "code"),
-        ({"git": URL, "path": "/shared"}, {}, "conflict", "code"),
-        ({"git": URL, "depth": 1}, {}, "unknown_field", "code"),
-        ({"path": "/shared", "ref": "main"}, {}, "unknown_field", "code"),
-        ({"git": URL, "ref": "--upload-pack=id"}, {}, "bad_ref", "code.ref"),
-        ({"git": URL, "ref": "a..b"}, {}, "bad_ref", "code.ref"),
-        ({"git": URL, "ref": "a:b"}, {}, "bad_ref", "code.ref"),
-        ({"git": URL, "ref": "+a"}, {}, "bad_ref", "code.ref"),
-        ({"git": URL, "submodules": "yes"}, {}, "wrong_type", "code.submodules"),
-        ({"git": URL}, {"workdir": "/shared"}, "conflict", "working_directory"),
-        ({"path": "shared"}, {}, "path_escape", "code.path"),
-        ({"path": "/shared/../etc"}, {}, "path_escape", "code.path"),
-        ({"path": "/sharedness"}, {}, "path_not_allowed", "code.path"),
-        ({"path": "/shared"}, {"workdir": "/shared/x"}, "conflict", "working_directory"),
-        ({"path": "/shared"}, {"software": {"image": "docker.io/a/b:1"}}, "conflict", "code"),
-        ({"path": "/shared"}, {"artefacts": ["*.pt"]}, "not_with_absolute_directory", "artefacts"),
-    ],
-)
-def test_what_is_refused(monkeypatch, code, more, error, field):
-    monkeypatch.setenv("BERTH_CODE_ROOTS", "/shared")
-    with pytest.raises(BerthError) as refused:
-        parsed(code, **more)
-    assert (refused.value.code, refused.value.field) == (error, field)
+def test_a_url_that_is_none_or_holds_a_password(subtests):
+    for url, code in WRONG_URLS:
+        with subtests.test(url=url):
+            with pytest.raises(BerthError) as refused:
+                parsed({"git": url})
+            assert (refused.value.code, refused.value.field) == (code, "code.git")
+            assert "pass-word" not in refused.value.detail
+
+
+REFUSED = [
+    ({}, {}, "required", "code"),
+    ({"git": URL, "path": "/shared"}, {}, "conflict", "code"),
+    ({"git": URL, "depth": 1}, {}, "unknown_field", "code"),
+    ({"path": "/shared", "ref": "main"}, {}, "unknown_field", "code"),
+    ({"git": URL, "ref": "--upload-pack=id"}, {}, "bad_ref", "code.ref"),
+    ({"git": URL, "ref": "a..b"}, {}, "bad_ref", "code.ref"),
+    ({"git": URL, "ref": "a:b"}, {}, "bad_ref", "code.ref"),
+    ({"git": URL, "ref": "+a"}, {}, "bad_ref", "code.ref"),
+    ({"git": URL, "submodules": "yes"}, {}, "wrong_type", "code.submodules"),
+    ({"git": URL}, {"workdir": "/shared"}, "conflict", "working_directory"),
+    ({"path": "shared"}, {}, "path_escape", "code.path"),
+    ({"path": "/shared/../etc"}, {}, "path_escape", "code.path"),
+    ({"path": "/sharedness"}, {}, "path_not_allowed", "code.path"),
+    ({"path": "/shared"}, {"workdir": "/shared/x"}, "conflict", "working_directory"),
+    ({"path": "/shared"}, {"software": {"image": "docker.io/a/b:1"}}, "conflict", "code"),
+    ({"path": "/shared"}, {"artefacts": ["*.pt"]}, "not_with_absolute_directory", "artefacts"),
+]
+
+
+def test_what_is_refused(monkeypatch, subtests):
+    for code, more, error, field in REFUSED:
+        with subtests.test(code=code, more=more):
+            monkeypatch.setenv("BERTH_CODE_ROOTS", "/shared")
+            with pytest.raises(BerthError) as refused:
+                parsed(code, **more)
+            assert (refused.value.code, refused.value.field) == (error, field)
 
 
 def test_the_operator_opens_ways_and_directories(monkeypatch):

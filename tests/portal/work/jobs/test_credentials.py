@@ -35,14 +35,14 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("case", FIELDS)
-def test_each_field_refuses_it_with_the_remedy(case):
-    given_fields, field = FIELDS[case]
-    with pytest.raises(BerthError) as caught:
-        description_parse(JOB | given_fields)
-    assert (caught.value.code, caught.value.field) == ("credentials_in_url", field)
-    assert "secret" in caught.value.detail
-    assert "pass-word-1" not in caught.value.detail
+def test_each_field_refuses_it_with_the_remedy(subtests):
+    for case, (given_fields, field) in FIELDS.items():
+        with subtests.test(case=case):
+            with pytest.raises(BerthError) as caught:
+                description_parse(JOB | given_fields)
+            assert (caught.value.code, caught.value.field) == ("credentials_in_url", field)
+            assert "secret" in caught.value.detail
+            assert "pass-word-1" not in caught.value.detail
 
 
 OTHER_WAYS = [
@@ -69,13 +69,14 @@ OTHER_WAYS = [
 ]
 
 
-@pytest.mark.parametrize("text", OTHER_WAYS)
-def test_other_ways_to_write_one(text):
-    for given_fields in ({"command": f"curl {text}"}, {"environment": {"X": text}}):
-        with pytest.raises(BerthError) as caught:
-            description_parse(JOB | given_fields)
-        assert caught.value.code == "credentials_in_url"
-        assert "word-1" not in caught.value.detail
+def test_other_ways_to_write_one(subtests):
+    for text in OTHER_WAYS:
+        with subtests.test(text=text):
+            for given_fields in ({"command": f"curl {text}"}, {"environment": {"X": text}}):
+                with pytest.raises(BerthError) as caught:
+                    description_parse(JOB | given_fields)
+                assert caught.value.code == "credentials_in_url"
+                assert "word-1" not in caught.value.detail
 
 
 @pytest.mark.parametrize("changes", [{"name": f"see {URL}"}, {"labels": {"from": URL}}])
@@ -128,9 +129,10 @@ TAKEN = [
 ]
 
 
-@pytest.mark.parametrize("text", TAKEN)
-def test_what_holds_none_is_taken(text):
-    assert description_parse(JOB | {"command": text}).command == text
+def test_what_holds_none_is_taken(subtests):
+    for text in TAKEN:
+        with subtests.test(text=text):
+            assert description_parse(JOB | {"command": text}).command == text
 
 
 @given(st.text("ahtps:/@?&=*$.-+{}token \n", max_size=200))

@@ -96,31 +96,32 @@ def test_a_range_keeps_its_ends_and_is_equally_spaced(low, span, r_num):
     assert not gaps or max(gaps) - min(gaps) <= 1
 
 
-@pytest.mark.parametrize(
-    "gpus",
-    [
-        -1,
-        True,
-        1.5,
-        "2",
-        2**63,
-        [],
-        [1, 1],
-        [0, 1],
-        [1, -1],
-        [True],
-        {"min": 0, "max": 2},
-        {"min": 4, "max": 2},
-        {"min": 1},
-        {"min": 1, "max": 2, "step": 1},
-        math.nan,
-        math.inf,
-    ],
-)
-def test_bad_gpus_are_refused_by_name(gpus):
-    code, field = refused({"command": "true", "gpus": gpus})
-    assert field.startswith("gpus")
-    assert code in {"wrong_type", "out_of_range", "blank", "duplicate", "conflict", "required", "unknown_field"}
+BAD_GPUS = [
+    -1,
+    True,
+    1.5,
+    "2",
+    2**63,
+    [],
+    [1, 1],
+    [0, 1],
+    [1, -1],
+    [True],
+    {"min": 0, "max": 2},
+    {"min": 4, "max": 2},
+    {"min": 1},
+    {"min": 1, "max": 2, "step": 1},
+    math.nan,
+    math.inf,
+]
+
+
+def test_bad_gpus_are_refused_by_name(subtests):
+    for gpus in BAD_GPUS:
+        with subtests.test(gpus=gpus):
+            code, field = refused({"command": "true", "gpus": gpus})
+            assert field.startswith("gpus")
+            assert code in {"wrong_type", "out_of_range", "blank", "duplicate", "conflict", "required", "unknown_field"}
 
 
 def test_too_large_a_product_is_told_as_a_product():
@@ -132,77 +133,79 @@ def test_what_may_be_asked_for_is_what_plannings_reckon_with():
     assert MAX_COUNT <= NUMBER_MOST
 
 
-@pytest.mark.parametrize(
-    ("fields", "code", "field"),
-    [
-        ({"command": None}, "required", "command"),
-        ({"command": "x", "samples": 10**15 + 1}, "out_of_range", "samples"),
-        ({"command": "x", "parameters": 10**15 + 1}, "out_of_range", "parameters"),
-        ({"command": "x", "epochs": 10**8, "dataset_size": 10**8}, "out_of_range", "epochs"),
-        ({"command": " \n"}, "blank", "command"),
-        ({"command": "a\0b"}, "null_character", "command"),
-        ({"command": "\ud800"}, "invalid_unicode", "command"),
-        ({"command": "x" * (64 * 1024 + 1)}, "too_long", "command"),
-        ({"command": "\u00e9" * (32 * 1024 + 1)}, "too_long", "command"),
-        ({"command": ["true"]}, "wrong_type", "command"),
-        ({"name": ""}, "blank", "name"),
-        ({"name": "a\x1b[31m"}, "control_character", "name"),
-        ({"name": "a\u202eb"}, "control_character", "name"),
-        ({"name": "x" * 129}, "too_long", "name"),
-        ({"time_limit_s": 0}, "out_of_range", "time_limit_s"),
-        ({"memory_mib": 0}, "out_of_range", "memory_mib"),
-        ({"memory_mib": COUNT_MOST}, "out_of_range", "memory_mib"),
-        ({"expected_duration_s": math.nan}, "out_of_range", "expected_duration_s"),
-        ({"expected_duration_s": 10**400}, "out_of_range", "expected_duration_s"),
-        ({"priority": 101}, "priority_too_high", "priority"),
-        ({"priority": -101}, "out_of_range", "priority"),
-        ({"category": "gaming"}, "invalid_choice", "category"),
-        ({"pipelined": 1}, "wrong_type", "pipelined"),
-        ({"environment": {"LD_PRELOAD": "x"}}, "env_key_forbidden", "environment"),
-        ({"environment": {"A=B": "x"}}, "env_key_forbidden", "environment"),
-        ({"environment": {"": "x"}}, "env_key_forbidden", "environment"),
-        ({"environment": {"A\n": "x"}}, "env_key_forbidden", "environment"),
-        ({"environment": {"BERTH_GPUS": "9"}}, "env_key_forbidden", "environment"),
-        ({"environment": {"A": 1}}, "wrong_type", "environment"),
-        ({"environment": {"A": "\0"}}, "null_character", "environment"),
-        ({"environment": {f"V{i}": "" for i in range(1001)}}, "too_many", "environment"),
-        ({"environment": {"A": "x" * 140_000}}, "too_long", "environment"),
-        ({"working_directory": "../../etc"}, "path_escape", "working_directory"),
-        ({"working_directory": "/home/../etc"}, "path_escape", "working_directory"),
-        ({"files": {"../x": ""}}, "path_escape", "files"),
-        ({"files": {"/etc/x": ""}}, "path_escape", "files"),
-        ({"files": {"a//b": ""}}, "bad_file_name", "files"),
-        ({"files": {"a": "", "a/b": ""}}, "bad_file_name", "files"),
-        ({"files": {"a": {"base64": "?"}}}, "invalid_base64", "files"),
-        ({"files": {"a": 1}}, "wrong_type", "files"),
-        ({"files": {"a": "x" * (512 * 1024), "b": "x" * (512 * 1024 + 1)}}, "too_large", "files"),
-        ({"labels": {f"l{i}": "" for i in range(17)}}, "too_many", "labels"),
-        ({"labels": {"a b": ""}}, "bad_label", "labels"),
-        ({"array": {"size": 100_001}}, "out_of_range", "array.size"),
-        ({"array": {"size": 0}}, "out_of_range", "array.size"),
-        ({"array": {}}, "required", "array.size"),
-        ({"depends_on": [1, {"job": 1}]}, "duplicate", "depends_on"),
-        ({"depends_on": ["1"]}, "wrong_type", "depends_on"),
-        ({"depends_on": [{"job": 1, "kind": "maybe"}]}, "invalid_choice", "depends_on.kind"),
-        ({"epochs": 3}, "required", "dataset_size"),
-        ({"epochs": 3, "dataset_size": 2, "samples": 6}, "conflict", "samples"),
-        ({"epochs": 2**62, "dataset_size": 4}, "out_of_range", "epochs"),
-        ({"workdir": "a", "working_directory": "a"}, "conflict", "working_directory"),
-        ({"gpus": 0, "cores_per_gpu": 1}, "not_for_cpu_jobs", "cores_per_gpu"),
-        ({"gpus": 1, "cores": 1}, "only_for_cpu_jobs", "cores"),
-        ({"gpus": [1, 2], "learning_rate": {"1": 0.1}}, "conflict", "learning_rate"),
-        ({"gpus": 1, "learning_rate": {"at": 1, "value": 0.1}}, "required", "learning_rate.rule"),
-        ({"gpus": 1, "learning_rate": 0}, "out_of_range", "learning_rate"),
-        ({"lerning_rate": 1}, "unknown_field", "lerning_rate"),
-    ],
-)
-def test_refusals(fields, code, field):
-    assert refused({"command": "true", **fields}) == (code, field)
+REFUSED = [
+    ({"command": None}, "required", "command"),
+    ({"command": "x", "samples": 10**15 + 1}, "out_of_range", "samples"),
+    ({"command": "x", "parameters": 10**15 + 1}, "out_of_range", "parameters"),
+    ({"command": "x", "epochs": 10**8, "dataset_size": 10**8}, "out_of_range", "epochs"),
+    ({"command": " \n"}, "blank", "command"),
+    ({"command": "a\0b"}, "null_character", "command"),
+    ({"command": "\ud800"}, "invalid_unicode", "command"),
+    ({"command": "x" * (64 * 1024 + 1)}, "too_long", "command"),
+    ({"command": "\u00e9" * (32 * 1024 + 1)}, "too_long", "command"),
+    ({"command": ["true"]}, "wrong_type", "command"),
+    ({"name": ""}, "blank", "name"),
+    ({"name": "a\x1b[31m"}, "control_character", "name"),
+    ({"name": "a\u202eb"}, "control_character", "name"),
+    ({"name": "x" * 129}, "too_long", "name"),
+    ({"time_limit_s": 0}, "out_of_range", "time_limit_s"),
+    ({"memory_mib": 0}, "out_of_range", "memory_mib"),
+    ({"memory_mib": COUNT_MOST}, "out_of_range", "memory_mib"),
+    ({"expected_duration_s": math.nan}, "out_of_range", "expected_duration_s"),
+    ({"expected_duration_s": 10**400}, "out_of_range", "expected_duration_s"),
+    ({"priority": 101}, "priority_too_high", "priority"),
+    ({"priority": -101}, "out_of_range", "priority"),
+    ({"category": "gaming"}, "invalid_choice", "category"),
+    ({"pipelined": 1}, "wrong_type", "pipelined"),
+    ({"environment": {"LD_PRELOAD": "x"}}, "env_key_forbidden", "environment"),
+    ({"environment": {"A=B": "x"}}, "env_key_forbidden", "environment"),
+    ({"environment": {"": "x"}}, "env_key_forbidden", "environment"),
+    ({"environment": {"A\n": "x"}}, "env_key_forbidden", "environment"),
+    ({"environment": {"BERTH_GPUS": "9"}}, "env_key_forbidden", "environment"),
+    ({"environment": {"A": 1}}, "wrong_type", "environment"),
+    ({"environment": {"A": "\0"}}, "null_character", "environment"),
+    ({"environment": {f"V{i}": "" for i in range(1001)}}, "too_many", "environment"),
+    ({"environment": {"A": "x" * 140_000}}, "too_long", "environment"),
+    ({"working_directory": "../../etc"}, "path_escape", "working_directory"),
+    ({"working_directory": "/home/../etc"}, "path_escape", "working_directory"),
+    ({"files": {"../x": ""}}, "path_escape", "files"),
+    ({"files": {"/etc/x": ""}}, "path_escape", "files"),
+    ({"files": {"a//b": ""}}, "bad_file_name", "files"),
+    ({"files": {"a": "", "a/b": ""}}, "bad_file_name", "files"),
+    ({"files": {"a": {"base64": "?"}}}, "invalid_base64", "files"),
+    ({"files": {"a": 1}}, "wrong_type", "files"),
+    ({"files": {"a": "x" * (512 * 1024), "b": "x" * (512 * 1024 + 1)}}, "too_large", "files"),
+    ({"labels": {f"l{i}": "" for i in range(17)}}, "too_many", "labels"),
+    ({"labels": {"a b": ""}}, "bad_label", "labels"),
+    ({"array": {"size": 100_001}}, "out_of_range", "array.size"),
+    ({"array": {"size": 0}}, "out_of_range", "array.size"),
+    ({"array": {}}, "required", "array.size"),
+    ({"depends_on": [1, {"job": 1}]}, "duplicate", "depends_on"),
+    ({"depends_on": ["1"]}, "wrong_type", "depends_on"),
+    ({"depends_on": [{"job": 1, "kind": "maybe"}]}, "invalid_choice", "depends_on.kind"),
+    ({"epochs": 3}, "required", "dataset_size"),
+    ({"epochs": 3, "dataset_size": 2, "samples": 6}, "conflict", "samples"),
+    ({"epochs": 2**62, "dataset_size": 4}, "out_of_range", "epochs"),
+    ({"workdir": "a", "working_directory": "a"}, "conflict", "working_directory"),
+    ({"gpus": 0, "cores_per_gpu": 1}, "not_for_cpu_jobs", "cores_per_gpu"),
+    ({"gpus": 1, "cores": 1}, "only_for_cpu_jobs", "cores"),
+    ({"gpus": [1, 2], "learning_rate": {"1": 0.1}}, "conflict", "learning_rate"),
+    ({"gpus": 1, "learning_rate": {"at": 1, "value": 0.1}}, "required", "learning_rate.rule"),
+    ({"gpus": 1, "learning_rate": 0}, "out_of_range", "learning_rate"),
+    ({"lerning_rate": 1}, "unknown_field", "lerning_rate"),
+]
 
 
-@pytest.mark.parametrize("name", sorted(READ_ONLY))
-def test_read_only_fields(name):
-    assert refused({"command": "true", name: None}) == ("read_only", name)
+def test_refusals(subtests):
+    for fields, code, field in REFUSED:
+        with subtests.test(fields=fields):
+            assert refused({"command": "true", **fields}) == (code, field)
+
+
+def test_read_only_fields(subtests):
+    for name in sorted(READ_ONLY):
+        with subtests.test(name=name):
+            assert refused({"command": "true", name: None}) == ("read_only", name)
 
 
 @pytest.mark.parametrize("name", sorted(NOT_SUPPORTED))

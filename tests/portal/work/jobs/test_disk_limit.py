@@ -4,7 +4,7 @@ import pytest
 from django.http import QueryDict
 
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.jobs.remedies import remedy_for
+from portal.pages.dashboard.jobs.why import remedy_for
 from portal.pages.dashboard.submit.form import initial_of
 from portal.pages.dashboard.submit.reading import description_read
 from portal.work.jobs.description import description_parse

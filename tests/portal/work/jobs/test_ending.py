@@ -18,39 +18,40 @@ OK, BAD = ("exit", 0), ("exit", 1)
 STOPPED = ("stopped", None)
 
 
-@pytest.mark.parametrize(
-    ("ends", "stop", "expected"),
-    [
-        ([OK], "", "COMPLETED"),
-        ([OK, OK], "", "COMPLETED"),
-        ([BAD], "", "FAILED"),
-        ([("exit", None)], "", "FAILED"),
-        ([("start_failed", None)], "", "FAILED"),
-        ([("out_of_memory", None)], "", "OUT_OF_MEMORY"),
-        ([("time_limit", None)], "", "TIMEOUT"),
-        ([("lost", None)], "", "NODE_FAIL"),
-        ([("lease", None)], "", "NODE_FAIL"),
-        ([("tenant_not_trusted", None)], "", "NODE_FAIL"),
-        ([STOPPED], "cancel", "CANCELLED"),
-        ([STOPPED], "preempt", "PREEMPTED"),
-        ([STOPPED], "requeue", "PREEMPTED"),
-        ([STOPPED, STOPPED], "partner", "NODE_FAIL"),
-        ([OK], "cancel", "COMPLETED"),
-        ([OK], "preempt", "COMPLETED"),
-        ([BAD], "cancel", "FAILED"),
-        ([("lost", None)], "cancel", "CANCELLED"),
-        ([("out_of_memory", None)], "cancel", "OUT_OF_MEMORY"),
-        ([BAD, STOPPED], "partner", "FAILED"),
-        ([("out_of_memory", None), STOPPED], "partner", "OUT_OF_MEMORY"),
-        ([("time_limit", None), STOPPED], "partner", "TIMEOUT"),
-        ([("lost", None), STOPPED], "partner", "NODE_FAIL"),
-        ([OK, STOPPED], "preempt", "PREEMPTED"),
-        ([BAD, ("out_of_memory", None)], "", "OUT_OF_MEMORY"),
-        ([STOPPED], "", "NODE_FAIL"),
-    ],
-)
-def test_attempt_end_state(ends, stop, expected):
-    assert attempt_end_state(parts=ends, stop_reason=stop) == expected
+ENDS = [
+    ([OK], "", "COMPLETED"),
+    ([OK, OK], "", "COMPLETED"),
+    ([BAD], "", "FAILED"),
+    ([("exit", None)], "", "FAILED"),
+    ([("start_failed", None)], "", "FAILED"),
+    ([("out_of_memory", None)], "", "OUT_OF_MEMORY"),
+    ([("time_limit", None)], "", "TIMEOUT"),
+    ([("lost", None)], "", "NODE_FAIL"),
+    ([("lease", None)], "", "NODE_FAIL"),
+    ([("tenant_not_trusted", None)], "", "NODE_FAIL"),
+    ([STOPPED], "cancel", "CANCELLED"),
+    ([STOPPED], "preempt", "PREEMPTED"),
+    ([STOPPED], "requeue", "PREEMPTED"),
+    ([STOPPED, STOPPED], "partner", "NODE_FAIL"),
+    ([OK], "cancel", "COMPLETED"),
+    ([OK], "preempt", "COMPLETED"),
+    ([BAD], "cancel", "FAILED"),
+    ([("lost", None)], "cancel", "CANCELLED"),
+    ([("out_of_memory", None)], "cancel", "OUT_OF_MEMORY"),
+    ([BAD, STOPPED], "partner", "FAILED"),
+    ([("out_of_memory", None), STOPPED], "partner", "OUT_OF_MEMORY"),
+    ([("time_limit", None), STOPPED], "partner", "TIMEOUT"),
+    ([("lost", None), STOPPED], "partner", "NODE_FAIL"),
+    ([OK, STOPPED], "preempt", "PREEMPTED"),
+    ([BAD, ("out_of_memory", None)], "", "OUT_OF_MEMORY"),
+    ([STOPPED], "", "NODE_FAIL"),
+]
+
+
+def test_attempt_end_state(subtests):
+    for ends, stop, expected in ENDS:
+        with subtests.test(ends=ends, stop=stop):
+            assert attempt_end_state(parts=ends, stop_reason=stop) == expected
 
 
 def test_an_end_that_came_before_the_portal_heard_of_the_start_took_no_time(cluster):

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 from django.utils import timezone
 
-from portal.pages.dashboard.jobs.remedies import remedy_for
-from portal.pages.dashboard.jobs.why import why_make
+from portal.pages.dashboard.jobs.why import remedy_for, why_make
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Attempt, Job, JobApart
 from portal.work.jobs.services.ending import attempt_end_state

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from portal.cluster.models import TelemetryFrame
 from portal.foundation.errors import BerthError, Conflict, Forbidden
-from portal.pages.dashboard.jobs.remedies import remedy_for
+from portal.pages.dashboard.jobs.why import remedy_for
 from portal.people.tenants.models import AuditEvent
 from portal.work.jobs.description import description_parse
 from portal.work.jobs.idle import looking

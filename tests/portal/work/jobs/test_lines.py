@@ -60,9 +60,10 @@ PARTS += [each.encode() for each in "\u00e9\U0001f600\x85\u2028\ufeff\u202e"]
 OUTPUT = st.lists(st.one_of(st.sampled_from(PARTS), st.binary(max_size=4)), max_size=30).map(b"".join)
 
 
-@pytest.mark.parametrize("data", TEXTS)
-def test_a_line_is_what_a_terminal_leaves(data):
-    assert line_shown(data if isinstance(data, bytes) else data.encode()) == TEXTS[data]
+def test_a_line_is_what_a_terminal_leaves(subtests):
+    for data, shown in TEXTS.items():
+        with subtests.test(data=data):
+            assert line_shown(data if isinstance(data, bytes) else data.encode()) == shown
 
 
 @given(OUTPUT)

@@ -1,6 +1,5 @@
 """A job without a name is named after what it is about."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,10 +50,11 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("command", "name"), CASES)
-def test_named_after_its_program(command, name):
-    assert name_of(command=command) == name
-    assert description_parse({"command": command}).name == name
+def test_named_after_its_program(subtests):
+    for command, name in CASES:
+        with subtests.test(command=command):
+            assert name_of(command=command) == name
+            assert description_parse({"command": command}).name == name
 
 
 def test_the_model_comes_first_and_a_given_name_before_all():

@@ -68,20 +68,21 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("case", HOSTILE)
-def test_what_cannot_be_is_refused(case):
-    value, code, field = HOSTILE[case]
-    found = refused(value)
-    assert code in {None, found[0]}
-    assert field in {None, found[1]}
+def test_what_cannot_be_is_refused(subtests):
+    for case, (value, code, field) in HOSTILE.items():
+        with subtests.test(case=case):
+            found = refused(value)
+            assert code in {None, found[0]}
+            assert field in {None, found[1]}
 
 
 ELSEWHERE = "-r a.txt|-ra.txt|-c a|-e .|--editable=src|--requirement x|./a.whl|../a|/root/a|a/b.whl|.|file:///etc|x @ file:///e|-f a|--find-links https://a.example/b"
 
 
-@pytest.mark.parametrize("line", ELSEWHERE.split("|"))
-def test_requirements_that_read_other_files_are_refused(line):
-    assert refused({"requirements": f"numpy\n  {line}\n"}) == ("not_self_contained", "software.requirements")
+def test_requirements_that_read_other_files_are_refused(subtests):
+    for line in ELSEWHERE.split("|"):
+        with subtests.test(line=line):
+            assert refused({"requirements": f"numpy\n  {line}\n"}) == ("not_self_contained", "software.requirements")
 
 
 @given(st.dictionaries(st.text(max_size=8), st.one_of(st.none(), st.text(), st.integers()), max_size=3))

@@ -20,9 +20,10 @@ INSIDE = """
 """.split()
 
 
-@pytest.mark.parametrize("address", INSIDE)
-def test_addresses_inside_are_refused(address):
-    assert not address_allowed(address, [])
+def test_addresses_inside_are_refused(subtests):
+    for address in INSIDE:
+        with subtests.test(address=address):
+            assert not address_allowed(address, [])
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700::1111", "::ffff:8.8.8.8"])
@@ -91,31 +92,32 @@ def test_a_head_without_end_is_not_read_on(monkeypatch):
             call(calls.url, body=b"{}", headers={})
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "x",
-        "ftp://a.example/",
-        "file:///etc/passwd",
-        "http://",
-        "http://a b/",
-        "http://user:pw@a.example/",
-        "http://a.example/#x",
-        "http://a.example/\r\nX: y",
-        "http://a.example:99999/",
-        "http://" + "a" * 600,
-        "http://[::1",
-        "http://127.0.0.1/",
-        "http://[::ffff:10.0.0.1]/",
-        "http://169.254.169.254/latest/meta-data",
-        "http://ä.example/",
-    ],
-)
-def test_a_wrong_url_is_refused_at_once(url):
-    with pytest.raises(BerthError) as refused:
-        url_check(url)
-    assert refused.value.field == "url"
+WRONG_URLS = [
+    "",
+    "x",
+    "ftp://a.example/",
+    "file:///etc/passwd",
+    "http://",
+    "http://a b/",
+    "http://user:pw@a.example/",
+    "http://a.example/#x",
+    "http://a.example/\r\nX: y",
+    "http://a.example:99999/",
+    "http://" + "a" * 600,
+    "http://[::1",
+    "http://127.0.0.1/",
+    "http://[::ffff:10.0.0.1]/",
+    "http://169.254.169.254/latest/meta-data",
+    "http://ä.example/",
+]
+
+
+def test_a_wrong_url_is_refused_at_once(subtests):
+    for url in WRONG_URLS:
+        with subtests.test(url=url):
+            with pytest.raises(BerthError) as refused:
+                url_check(url)
+            assert refused.value.field == "url"
 
 
 def test_a_right_one_is_taken():

@@ -138,27 +138,27 @@ def test_all_that_plain_values_pickle_to_is_read():
         assert [key for key, _ in told.pairs] == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"\x80\x02",
-        b"\x80\x02.",
-        b"\x80\x02}u.",
-        b"\x80\x02]e.",
-        b"\x80\x02h\x05.",
-        b"0.",
-        b"t.",
-        b"R.",
-        b"\x80\x04\x8d" + b"\xff" * 8 + b".",
-        b"\x80\x02\x8b\xff\xff\xff\x7f.",
-        b"\x80\x02}K\x01s.",
-        b"\x80\x02K\x01K\x02K\x03s.",
-    ],
-)
-def test_damaged_pickles_are_refused(data):
-    with pytest.raises(Unreadable):
-        Machine().run(data)
+DAMAGED = [
+    b"",
+    b"\x80\x02",
+    b"\x80\x02.",
+    b"\x80\x02}u.",
+    b"\x80\x02]e.",
+    b"\x80\x02h\x05.",
+    b"0.",
+    b"t.",
+    b"R.",
+    b"\x80\x04\x8d" + b"\xff" * 8 + b".",
+    b"\x80\x02\x8b\xff\xff\xff\x7f.",
+    b"\x80\x02}K\x01s.",
+    b"\x80\x02K\x01K\x02K\x03s.",
+]
+
+
+def test_damaged_pickles_are_refused(subtests):
+    for data in DAMAGED:
+        with subtests.test(data=data), pytest.raises(Unreadable):
+            Machine().run(data)
 
 
 def test_a_pickle_that_holds_itself_ends():

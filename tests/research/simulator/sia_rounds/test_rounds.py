@@ -9,7 +9,7 @@ from research.simulator.sia_rounds.rounds import simulate
 from research.simulator.sia_rounds.sia import Rounded, SiaRounds
 from research.simulator.sia_rounds.speeds import Known
 from scheduler.parameters import Parameters
-from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind
+from scheduler.policies.rivals.typelevel.program import Bucket, Kind
 from scheduler.simulator.world.truth import SimulationError
 from tests.research.simulator.sia_rounds.cases import NODES, PLACES, job
 

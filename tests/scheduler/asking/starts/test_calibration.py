@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.asking.starts.calibration import Calibration, Drawn, Foretold
-from scheduler.asking.starts.ranges import HELD, LONGEST_S
+from scheduler.asking.starts.ranges import HELD, LONGEST_S, Calibration, Drawn, Foretold
 
 DRAWN = Drawn(60.0, 100.0, 150.0)
 

@@ -13,8 +13,7 @@ from urllib.parse import urlencode
 from django.db.models import Q
 
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.jobs.array.failures import failures_make
-from portal.pages.dashboard.jobs.array.grid import grid_make
+from portal.pages.dashboard.jobs.array.body import failures_make, grid_make
 from portal.pages.dashboard.jobs.chain.page import chain_make
 from portal.pages.dashboard.jobs.page import events_make, header_make
 from portal.pages.dashboard.jobs.rows import SEGMENTS, rows_of
@@ -27,14 +26,12 @@ if TYPE_CHECKING:
 
     from django.http import QueryDict
 
-    from portal.pages.dashboard.jobs.array.context import ArrayBodyContext, ArrayChip, ArrayTasksContext, TaskRow
-    from portal.pages.dashboard.jobs.context import BarToken
     from portal.pages.dashboard.parts.context import PageLinks, Rich, Segment
     from portal.work.jobs.models import Job
 
 PAGE_ROWS = 50
 ORDER = ("fail", "run", "wait", "done", "stop")
-BAR_ORDER: tuple[BarToken, ...] = ("fail", "done", "run", "stop", "wait")
+BAR_ORDER: tuple[str, ...] = ("fail", "done", "run", "stop", "wait")
 LABELS = {"fail": "Failed", "run": "Running", "wait": "Waiting", "done": "Completed", "stop": "Held, cancelled"}
 GLYPHS = {"fail": "FAILED", "run": "RUNNING", "wait": "PENDING", "done": "COMPLETED", "stop": "CANCELLED"}
 BEYOND = 10**9
@@ -87,7 +84,7 @@ def array_sums(job: Job) -> Counter[str]:
     return sums
 
 
-def array_body(job: Job) -> ArrayBodyContext:
+def array_body(job: Job) -> dict[str, Any]:
     sums = array_sums(job)
     return {
         "id": job.number,
@@ -113,8 +110,8 @@ def _sentence(job: Job, sums: Mapping[str, int]) -> Rich:
     return [*parts, {"text": "."}]
 
 
-def _chips(job: Job, sums: Mapping[str, int], query: TaskQuery, *, everything: bool = True) -> list[ArrayChip]:
-    chips: list[ArrayChip] = []
+def _chips(job: Job, sums: Mapping[str, int], query: TaskQuery, *, everything: bool = True) -> list[dict[str, Any]]:
+    chips: list[dict[str, Any]] = []
     if everything:
         everyone = query.url(state="", page=None, **{"from": None})
         chips.append(_chip("", "All", job.array_size, everyone, selected=not query.state))
@@ -125,12 +122,12 @@ def _chips(job: Job, sums: Mapping[str, int], query: TaskQuery, *, everything: b
     return chips
 
 
-def _chip(token: str, label: str, count: int, url: str, *, selected: bool) -> ArrayChip:
+def _chip(token: str, label: str, count: int, url: str, *, selected: bool) -> dict[str, Any]:
     state = GLYPHS.get(token)
     return {"token": token, "state": state, "label": label, "count": count, "url": url, "selected": selected}
 
 
-def _chip_of_end(query: TaskQuery, count: int) -> list[ArrayChip]:
+def _chip_of_end(query: TaskQuery, count: int) -> list[dict[str, Any]]:
     """Return the chip of the one bad end that the list is narrowed to."""
     if query.state not in RETRIED:
         return []
@@ -163,7 +160,7 @@ def folded_tasks(job: Job) -> list[Job]:
 # ---- its tasks ---------------------------------------------------------------------------------------------------
 
 
-def array_tasks(job: Job, query: TaskQuery) -> ArrayTasksContext:
+def array_tasks(job: Job, query: TaskQuery) -> dict[str, Any]:
     """Fill a page of the tasks that exist as rows: the others are made as these start."""
     sums = array_sums(job)
     first = (query.page - 1) * PAGE_ROWS
@@ -213,7 +210,7 @@ def _size(job: Job, word: str) -> int:
     return sum(job.array_counts.get(state, 0) for state in SEGMENTS.get(word, (word,))) + again
 
 
-def _rows(tasks: Sequence[Job]) -> list[TaskRow]:
+def _rows(tasks: Sequence[Job]) -> list[dict[str, Any]]:
     return [
         {
             "row": row,

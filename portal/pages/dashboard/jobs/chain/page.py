@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
-from portal.pages.dashboard.jobs.chain.draw import drawing
-from portal.pages.dashboard.jobs.chain.read import chain_of
+from portal.pages.dashboard.jobs.chain.chain import chain_of, drawing
 from portal.work.jobs.models import JobDependency
 from portal.work.jobs.states import FINAL, JobState
 
 if TYPE_CHECKING:
-    from django.utils.safestring import SafeString
-
-    from portal.pages.dashboard.jobs.chain.read import Chain
+    from portal.pages.dashboard.jobs.chain.chain import Chain
     from portal.pages.dashboard.parts.context import Rich, Segment
     from portal.work.jobs.models import Job
 
@@ -32,25 +29,7 @@ _STUCK = re.compile(r"job ([0-9]+) did not complete\Z")
 _SPARED = re.compile(r"job ([0-9]+) completed\Z")
 
 
-class ChainRow(TypedDict):
-    """A job of the chain in words. `after`: the jobs that it waits for."""
-
-    words: str
-    url: str | None
-    state: str | None
-    own: bool
-    after: str
-
-
-class ChainContext(TypedDict):
-    sentence: Rich
-    broken: bool
-    drawing: SafeString
-    rows: list[ChainRow]
-    more: bool
-
-
-def chain_make(job: Job) -> ChainContext | None:
+def chain_make(job: Job) -> dict[str, Any] | None:
     """Fill the card; None for a job without dependencies."""
     chain = chain_of(job)
     if chain is None:
@@ -61,7 +40,7 @@ def chain_make(job: Job) -> ChainContext | None:
     return {"sentence": sentence, "broken": broken, "drawing": drawing(chain, levels), "rows": rows, "more": chain.more}
 
 
-def _row(chain: Chain, key: int) -> ChainRow:
+def _row(chain: Chain, key: int) -> dict[str, Any]:
     job = chain.jobs.get(key)
     waits = [f"after {called(chain, on)} {KIND_WORDS[kind]}" for on, waiting, kind in chain.edges if waiting == key]
     return {

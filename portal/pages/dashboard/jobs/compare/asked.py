@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count
 
-from portal.pages.dashboard.jobs.facts import facts_asked
-from portal.pages.dashboard.jobs.files import decoded_bytes
+from portal.pages.dashboard.jobs.facts import decoded_bytes, facts_asked
 from portal.pages.dashboard.parts.formatting import size
-from portal.pages.dashboard.parts.gpu_sharing import part_words
+from portal.pages.dashboard.parts.neighbours import part_words
 from portal.work.jobs.fields.code import code_words
 from portal.work.jobs.fields.keeping import job_inputs
 from portal.work.jobs.software import software_words

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.artefacts.figures import SCALES, SMOOTHINGS
+from portal.pages.dashboard.artefacts.curves import SCALES, SMOOTHINGS
 from portal.work.jobs.listing import job_find
 from portal.work.jobs.models import Job
 from portal.work.jobs.states import JobState

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from portal.foundation.errors import NotFound
-from portal.pages.dashboard.artefacts.curves import curves_of
-from portal.pages.dashboard.artefacts.figures import SCALES, SMOOTHINGS, smoothed_of
+from portal.pages.dashboard.artefacts.curves import SCALES, SMOOTHINGS, curves_of, smoothed_of
 from portal.pages.dashboard.artefacts.page import PAGE_PLOTS, REFRESH_S
 from portal.pages.dashboard.jobs.figures import job_figure_make
 from portal.work.jobs.models import Attempt
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from django.db.models import QuerySet
 
-    from portal.pages.dashboard.artefacts.context import CurvesContext
     from portal.pages.dashboard.jobs.compare.chosen import Chosen
     from portal.pages.dashboard.parts.context import Choice, LegendItem, PlotContext
     from portal.work.jobs.models import Job
@@ -51,7 +49,7 @@ def legend_of(jobs: Sequence[Job]) -> list[LegendItem]:
     ]
 
 
-def curves_make(chosen: Chosen) -> CurvesContext | None:
+def curves_make(chosen: Chosen) -> dict[str, Any] | None:
     """Return the plots of all curves, those of several jobs first; None where no job wrote any."""
     told = [curves_of(job) for job in chosen.jobs]
     series = [each["series"] if each else {} for each in told]

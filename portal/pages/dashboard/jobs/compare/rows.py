@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from portal.foundation.checks import lines_of
 from portal.pages.dashboard.jobs.compare.asked import asked_of
-from portal.pages.dashboard.jobs.remedies import remedy_for
-from portal.pages.dashboard.parts.ends import ran_s
+from portal.pages.dashboard.jobs.why import remedy_for
+from portal.pages.dashboard.parts.expected import ran_s
 from portal.pages.dashboard.parts.formatting import duration, number, size
 from portal.work.artefacts.models import JobArtefacts
 from portal.work.jobs.models import Allocation, Attempt
@@ -19,8 +19,7 @@ from portal.work.jobs.states import FINAL, LIVE, end_words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.pages.dashboard.jobs.compare.context import Cell, CompareRow
-    from portal.pages.dashboard.jobs.context import JobRow
+    from portal.pages.dashboard.jobs.rows import JobRow
     from portal.work.jobs.models import Job
 
 ROWS_MOST = 60
@@ -29,14 +28,14 @@ LINES_MOST, CHARS_MOST = 12, 400
 NODES_SHOWN = 3
 
 
-def cell(text: str = "", *, at: str | None = None, state: str | None = None, note: str | None = None) -> Cell:
+def cell(text: str = "", *, at: str | None = None, state: str | None = None, note: str | None = None) -> dict[str, Any]:
     return {"text": text, "at": at, "state": state, "note": note}
 
 
 # ---- what they asked for -----------------------------------------------------------------------------------------------
 
 
-def asked_rows(jobs: Sequence[Job]) -> tuple[list[CompareRow], list[tuple[str, str]], int]:
+def asked_rows(jobs: Sequence[Job]) -> tuple[list[dict[str, Any]], list[tuple[str, str]], int]:
     """Return the rows that differ, the equal ones as label and text, and the number of different ones left out."""
     found = asked_of(jobs)
     labels = list(dict.fromkeys(label for own in found for label in own))
@@ -46,14 +45,14 @@ def asked_rows(jobs: Sequence[Job]) -> tuple[list[CompareRow], list[tuple[str, s
     return _named(apart[:ROWS_MOST], jobs), alike[:ROWS_MOST], max(0, len(apart) - ROWS_MOST)
 
 
-def _named(rows: list[CompareRow], jobs: Sequence[Job]) -> list[CompareRow]:
+def _named(rows: list[dict[str, Any]], jobs: Sequence[Job]) -> list[dict[str, Any]]:
     for row in rows:
         for own, job in zip(row["cells"], jobs, strict=True):
             own["job"] = f"#{job.number}"
     return rows
 
 
-def _row(label: str, texts: Sequence[str]) -> CompareRow:
+def _row(label: str, texts: Sequence[str]) -> dict[str, Any]:
     """Return a row; of texts of several lines only the lines that not all have."""
     if not any("\n" in text for text in texts):
         return {"label": label, "cells": [cell(_cut(text)) for text in texts], "is_text": label == "Command"}
@@ -63,7 +62,7 @@ def _row(label: str, texts: Sequence[str]) -> CompareRow:
     return {"label": label, "cells": [_lines(own, common, moved=moved) for own in lines], "is_text": True}
 
 
-def _lines(own: Sequence[str], common: set[str], *, moved: bool) -> Cell:
+def _lines(own: Sequence[str], common: set[str], *, moved: bool) -> dict[str, Any]:
     """`moved`: none has a line of its own, so they stand in another order, or one stands more often."""
     apart = [line for line in own if line not in common]
     alike, hidden = len(own) - len(apart), len(apart) - LINES_MOST
@@ -82,21 +81,21 @@ def _cut(text: str) -> str:
 # ---- how it went -------------------------------------------------------------------------------------------------------
 
 
-def course_rows(jobs: Sequence[Job], rows: Sequence[JobRow]) -> list[CompareRow]:
+def course_rows(jobs: Sequence[Job], rows: Sequence[JobRow]) -> list[dict[str, Any]]:
     """Return the course of each job until now or its end, without rows that are empty for all. Four queries."""
     parts = Prefetch("allocations", Allocation.objects.select_related("node").order_by("rank"))
     attempts = Attempt.objects.runs().filter(job__in=jobs, epoch=F("job__epoch")).select_related("speed")
     last = {attempt.job_id: attempt for attempt in attempts.prefetch_related(parts)}
     kept = JobArtefacts.objects.in_bulk([job.pk for job in jobs])
     columns = [_course(job, row, last.get(job.pk), kept.get(job.pk)) for job, row in zip(jobs, rows, strict=True)]
-    made: list[CompareRow] = [
+    made: list[dict[str, Any]] = [
         {"label": label, "cells": [column[label] for column in columns], "is_text": False} for label in columns[0]
     ]
     known = [row for row in made if any(each["text"] or each["at"] or each["state"] for each in row["cells"])]
     return _named(known, jobs)
 
 
-def _course(job: Job, row: JobRow, attempt: Attempt | None, kept: JobArtefacts | None) -> dict[str, Cell]:
+def _course(job: Job, row: JobRow, attempt: Attempt | None, kept: JobArtefacts | None) -> dict[str, dict[str, Any]]:
     over = job.state in FINAL
     return {
         "State": cell(state=job.state, note=row["array"]["words"] if row["array"] else None),
@@ -125,13 +124,13 @@ def _waited(row: JobRow) -> str:
     return "" if row["waited_s"] is None else duration(row["waited_s"])
 
 
-def _started(row: JobRow) -> Cell:
+def _started(row: JobRow) -> dict[str, Any]:
     if row["started_at"] or row["starts"] is None or row["starts"]["passed"]:
         return cell(at=row["started_at"])
     return cell(at=row["starts"]["earliest"], note="predicted: the beginning of its start range")
 
 
-def _ended(row: JobRow) -> Cell:
+def _ended(row: JobRow) -> dict[str, Any]:
     if row["ended_at"] or row["ends"] is None:
         return cell(at=row["ended_at"])
     return cell(at=row["ends"]["earliest"], note="predicted")
@@ -167,7 +166,7 @@ def _s(count: int) -> str:
     return "" if count == 1 else "s"
 
 
-def _speed(attempt: Attempt | None) -> dict[str, Cell]:
+def _speed(attempt: Attempt | None) -> dict[str, dict[str, Any]]:
     speed: Any = getattr(attempt, "speed", None)
     measured, predicted = (speed.samples_per_s, speed.predicted_samples_per_s) if speed else (None, None)
     words = "" if measured is None else f"{number(measured, 1)} samples/s"

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from django.contrib.auth.decorators import login_required
 from django.http import JsonResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_GET
 
 from portal.pages.dashboard.jobs.compare.chosen import MOST, Chosen, offered
 from portal.pages.dashboard.jobs.compare.curves import TOKENS, compared_figure, curves_make, legend_of, measured_make
@@ -19,14 +17,11 @@ from portal.pages.dashboard.shell.frame import page_follow
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
 
-    from portal.pages.dashboard.jobs.compare.context import CompareContext, ComparedJob
     from portal.pages.dashboard.parts.context import Choice
     from portal.people.tenants.models import User
     from portal.work.jobs.models import Job
 
 
-@login_required
-@require_GET
 def job_compare(request: HttpRequest) -> HttpResponse:
     """Show the jobs side by side, or with `fragment=table` only the table, for live updates."""
     is_part = request.GET.get("fragment") == "table"
@@ -36,14 +31,12 @@ def job_compare(request: HttpRequest) -> HttpResponse:
     return render(request, "jobs/compare/_table.html" if is_part else "jobs/compare/page.html", context)
 
 
-@login_required
-@require_GET
 def job_compare_figure(request: HttpRequest, name: str) -> JsonResponse:
     chosen = Chosen.of(request.GET, request.user)
     return JsonResponse(compared_figure(chosen, name, request.GET.get("curve", "")))
 
 
-def compare_context(chosen: Chosen, user: User) -> CompareContext:
+def compare_context(chosen: Chosen, user: User) -> dict[str, Any]:
     """Fill the page. The number of queries grows with the jobs on it, of which there are four at most."""
     jobs = chosen.jobs
     heads, course = _heads(chosen), []
@@ -72,7 +65,7 @@ def _offered_of(job: Job) -> str:
     return f"Other tasks of #{job.array_id}" if job.array_id else f"Latest jobs of {job.owner.username}"
 
 
-def _heads(chosen: Chosen) -> list[ComparedJob]:
+def _heads(chosen: Chosen) -> list[dict[str, Any]]:
     jobs = chosen.jobs
     return [
         {

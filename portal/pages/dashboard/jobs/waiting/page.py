@@ -10,20 +10,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from portal.pages.dashboard.jobs.waiting.line import axis_make, line_make, range_mark, steps_of
+from portal.pages.dashboard.parts.expected import starts_make
 from portal.pages.dashboard.parts.formatting import duration, number, share
-from portal.pages.dashboard.parts.starts import starts_make
 from portal.planning.offers.services import is_offered, offers_kept
 from portal.planning.rounds.models import StartForecast
 from portal.planning.rounds.read.forecasts import MARKS, RANGE_SHARE, forecast_record, record_at, start_told
 
 if TYPE_CHECKING:
-    from portal.pages.dashboard.jobs.waiting.context import (
-        EarlierRange,
-        OffersContext,
-        Trust,
-        WaitingContext,
-        WayPoint,
-    )
     from portal.pages.dashboard.jobs.waiting.line import Axis
     from portal.planning.offers.services import Kept
     from portal.planning.rounds.read.forecasts import Start
@@ -42,7 +35,7 @@ OUTCOMES = ("held", "later", "earlier")
 
 def waiting_make(
     job: Job, kept: Kept | None = None, *, said: dict[str, Any] | None = None, note: str | None = None
-) -> WaitingContext | None:
+) -> dict[str, Any] | None:
     """Fill the card of a job that waits for its turn; None for any other. `kept`: offers just worked out."""
     if not is_offered(job):
         return None
@@ -63,7 +56,7 @@ def waiting_make(
         start=None if told and told.passed else start,
         ends=told is not None and told.latest_at is not None,
     )
-    card: WaitingContext = {
+    card: dict[str, Any] = {
         "number": job.number,
         "at": told.at.isoformat() if told else None,
         "starts": starts_make(told),
@@ -91,13 +84,13 @@ def _ends_s(told: Start | None) -> tuple[float, float] | None:
     return earliest_s, told.latest_at.timestamp() if told.latest_at else earliest_s + FAR_S
 
 
-def _points(way: dict[str, Any] | None, now_s: float) -> tuple[list[WayPoint], str | None]:
+def _points(way: dict[str, Any] | None, now_s: float) -> tuple[list[dict[str, Any]], str | None]:
     """Return the ends in the way, the last `POINTS` of them, and how many came before these, in words."""
     if not way:
         return [], None
     ends, need = way["ends"], way["need"]
     hidden = len(ends) - POINTS
-    points: list[WayPoint] = [
+    points: list[dict[str, Any]] = [
         {
             "at": datetime.fromtimestamp(end["at"], UTC).isoformat(),
             "is_due": end["at"] < now_s,
@@ -111,7 +104,7 @@ def _points(way: dict[str, Any] | None, now_s: float) -> tuple[list[WayPoint], s
     return points, f"{hidden} more end{'s' if hidden == 1 else ''} before these" if hidden > 0 else None
 
 
-def _ranges(forecast: StartForecast | None, told: Start | None, axis: Axis) -> list[EarlierRange]:
+def _ranges(forecast: StartForecast | None, told: Start | None, axis: Axis) -> list[dict[str, Any]]:
     """Return the range as first given and as it is now, where they differ."""
     if forecast is None or told is None or forecast.first_at == forecast.at:
         return []
@@ -134,7 +127,7 @@ def _ranges(forecast: StartForecast | None, told: Start | None, axis: Axis) -> l
     ]
 
 
-def _trust(told: Start, now: datetime) -> Trust:
+def _trust(told: Start, now: datetime) -> dict[str, Any]:
     """Say how past ranges given at the same distance fared."""
     ahead_s = FAR_S if told.median_at is None else (told.median_at - now).total_seconds()
     part = record_at(forecast_record(), ahead_s)
@@ -148,7 +141,7 @@ def _trust(told: Start, now: datetime) -> Trust:
     return {"sentence": sentence, "marks": marks, "counts": [(each, marks.count(each)) for each in OUTCOMES]}
 
 
-def _offers(kept: Kept, told: Start | None, said: dict[str, Any] | None, note: str | None) -> OffersContext:
+def _offers(kept: Kept, told: Start | None, said: dict[str, Any] | None, note: str | None) -> dict[str, Any]:
     over = kept.answer["over_at"]
     if over and told and datetime.fromisoformat(over) < told.earliest_at:
         over, told = None, None  # the range is newer than the answer: they are not compared

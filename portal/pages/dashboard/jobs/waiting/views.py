@@ -7,10 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
-from django.contrib.auth.decorators import login_required
 from django.shortcuts import redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_GET, require_POST
 
 from portal.foundation.api.throttles import PlanThrottle, throttle_check
 from portal.foundation.errors import BerthError
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 MOST_VALUE = 2000
 
 
-@login_required
-@require_GET
 def job_waiting(request: HttpRequest, number: str) -> HttpResponse:
     """Answer with the card; its offers are worked out anew where what is kept is too old."""
     return _card(request, job_find(user=request.user, number=number))
@@ -42,8 +38,6 @@ def _card(request: HttpRequest, job: Job, said: dict[str, Any] | None = None) ->
     return render(request, "jobs/waiting/_card.html", {"waiting": waiting_make(job, kept, said=said, note=note)})
 
 
-@login_required
-@require_GET
 def job_what_if(request: HttpRequest, number: str) -> HttpResponse:
     """Say what each change that could matter would do. A refusal is shown in the same place."""
     job = job_find(user=request.user, number=number)
@@ -57,8 +51,6 @@ def job_what_if(request: HttpRequest, number: str) -> HttpResponse:
     return render(request, "jobs/waiting/_changes.html", context)
 
 
-@login_required
-@require_POST
 def job_offer(request: HttpRequest, number: str) -> HttpResponse:
     """Take an offer. A refusal is said in its row, and changes nothing."""
     job = job_find(user=request.user, number=number)

@@ -1,4 +1,4 @@
-"""What travels is the difference: put on the board before, it gives the board after, whatever changed."""
+"""Only the difference travels: put on the board before, it gives the board after, after any change."""
 
 import json
 

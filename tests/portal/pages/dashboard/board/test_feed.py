@@ -100,7 +100,7 @@ def broker(settings, broker_settings):
 
 
 def said():
-    """What the relay would send now."""
+    """The message that the relay would send now."""
     found = list(relay._live.values())
     relay._live.clear()
     return found
@@ -132,7 +132,7 @@ def test_telemetry_of_all_nodes_is_one_event_a_second_for_those_who_follow(world
     first = feed.board_now(1)
     for node in Node.objects.all():
         given.measured(node=node, batch=batch(timezone.now().timestamp()))
-    assert said() == [], "a node's message alone tells nobody"
+    assert said() == [], "a node's message tells nobody"
     ticker.once()
     assert [stream for stream, _ in said()] == ["node:n2"], "the board is not a second old yet"
     later(broker)
@@ -145,7 +145,7 @@ def test_telemetry_of_all_nodes_is_one_event_a_second_for_those_who_follow(world
         first["version"] + 1,
     )
     assert payload["change"]["use"][1::2] == [77] * 24
-    assert broker.get(number_key("cluster")) is None, "the stream that every page follows is left alone"
+    assert broker.get(number_key("cluster")) is None, "the stream that every page follows is not touched"
     later(broker)
     ticker.once()
     assert said() == [], "nothing changed"

@@ -1,5 +1,6 @@
-"""The list behind each count of the overview holds exactly the jobs that were counted, whoever's others there are."""
+"""The list behind each count of the overview holds exactly the jobs that were counted, and none of other people."""
 
+import copy
 import re
 from datetime import timedelta
 from html import unescape
@@ -15,14 +16,25 @@ from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Job
 from portal.work.jobs.states import FINAL, JobState
 from tests.portal import given
+from tests.portal.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 AGES = (timedelta(hours=1), timedelta(days=3), timedelta(days=9))
 
 
+@pytest.fixture(scope="module")
+def built(django_db_setup, django_db_blocker):
+    """Jobs in each state, of lena, of a mate, and of two of another tenant; ended ones ended an hour to nine days ago."""
+    with lasting(django_db_blocker):
+        yield crowd_make(given.Cluster.make())
+
+
 @pytest.fixture
-def crowd(cluster):
-    """Jobs in each state, of lena, of a mate, and of two of another tenant; what ended did so an hour to nine days ago."""
+def crowd(built, db):
+    return copy.deepcopy(built)
+
+
+def crowd_make(cluster):
     tim, foreign = given.member("tim", cluster.tenant), Tenant.objects.create(name="speech-lab")
     otto = given.member("otto", foreign)
     for times, user in ((1, cluster.owner), (2, tim), (3, otto)):

@@ -1,4 +1,4 @@
-"""The overview that begins with my jobs: whose, what needs me, what it shows of others (nothing), and what it costs."""
+"""The overview that begins with my jobs: their owners, those that need me, nothing of other tenants, and its cost."""
 
 import re
 from datetime import timedelta
@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from portal.pages.dashboard.parts.ends import expected_end
+from portal.pages.dashboard.parts.expected import expected_end
 from portal.people.accounts.models import Looked
 from portal.people.tenants.models import Tenant
 from portal.planning.offers.services import offers_of
@@ -231,7 +231,7 @@ def test_what_changed_is_told_once(browser, cluster):
 
 
 def test_a_job_that_was_stopped_for_another_is_one_line(browser, cluster):
-    """It told the stop, the attempt's end and the waiting: three lines of seven."""
+    """It showed the stop, the attempt's end and the waiting: three lines of seven."""
     attempt = cluster.running(gpus=1, name="gave-way", checkpointable=True)
     stop = Stop(job_id=attempt.job_id, cause=StopCause.MOVE, for_job=None, to_gpus=0)
     with transaction.atomic():

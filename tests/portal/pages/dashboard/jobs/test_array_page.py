@@ -198,7 +198,7 @@ def test_an_opened_array_of_the_list_says_how_many_more_there_are(owner, big):
 
 
 def test_the_list_behind_each_count_holds_what_was_counted(owner, big):
-    """A failed task that shall be tried again waits; a bad end's other tasks are those of that end alone."""
+    """A failed task that shall be tried again waits; a bad end's other tasks are only those of that end."""
     parent = array(big, 20, [*ENDS, *[("OUT_OF_MEMORY", None)] * 8])
     bad = Job.objects.filter(array=parent, state__in=["FAILED", "OUT_OF_MEMORY"]).order_by("array_index")
     again = list(bad.values_list("pk", flat=True)[1:4])

@@ -1,4 +1,4 @@
-"""The jobs' pages over the real views, services and SQLite: what each cast sees, and that bad input says what is wrong."""
+"""The jobs' pages over the real views, services and SQLite: the view of each cast, and a refusal of bad input that says what is wrong."""
 
 import json
 from datetime import timedelta
@@ -304,7 +304,7 @@ def test_a_dry_run_says_where_and_changes_nothing(owner, world):
 
 
 def test_a_dry_run_of_a_job_that_would_wait_says_its_place(owner, world):
-    """Whatever its reason, in the words that its page would have."""
+    """For any reason, in the words that its page would have."""
     world.started(gpus=4)
     first = world.submit(gpus=1)
     planning_run()

@@ -1,4 +1,4 @@
-"""Each count of the job list, followed, gives as many rows, whatever filters stand already."""
+"""Each count of the job list, followed, gives as many rows, with any filters."""
 
 from datetime import timedelta
 
@@ -9,21 +9,29 @@ from portal.people.tenants.models import Tenant
 from portal.work.jobs.models import Job
 from portal.work.jobs.states import FINAL, JobState
 from tests.portal import given
+from tests.portal.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 REASONS = ("not-enough-idle-gpus", "tenant-quota", "")
 
 
+@pytest.fixture(scope="module")
+def built(django_db_setup, django_db_blocker):
+    """Jobs in each state with several reasons, of lena and of another tenant's member."""
+    with lasting(django_db_blocker):
+        cluster = given.Cluster.make()
+        otto = given.member("otto", Tenant.objects.create(name="speech-lab"))
+        for user in (cluster.owner, otto):
+            for place, state in enumerate(JobState):
+                job = cluster.submit(gpus=0, user=user)
+                ended = timezone.now() if state in FINAL else None
+                Job.objects.filter(pk=job.pk).update(state=state, ended_at=ended, reason=REASONS[place % len(REASONS)])
+        yield cluster
+
+
 @pytest.fixture
-def lena(client, cluster):
-    """A member who sees jobs in each state with several reasons, beside another tenant's."""
-    otto = given.member("otto", Tenant.objects.create(name="speech-lab"))
-    for user in (cluster.owner, otto):
-        for place, state in enumerate(JobState):
-            job = cluster.submit(gpus=0, user=user)
-            ended = timezone.now() if state in FINAL else None
-            Job.objects.filter(pk=job.pk).update(state=state, ended_at=ended, reason=REASONS[place % len(REASONS)])
-    client.force_login(cluster.owner, backend="django.contrib.auth.backends.ModelBackend")
+def lena(client, built, db):
+    client.force_login(built.owner, backend="django.contrib.auth.backends.ModelBackend")
     return client
 
 

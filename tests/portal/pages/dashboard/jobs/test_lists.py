@@ -1,4 +1,4 @@
-"""The job list as a reader wants it: filters, columns, saved views, priorities; and what none of them tells of others."""
+"""The job list as a reader wants it: filters, columns, saved views, priorities; none of them tells of other tenants."""
 
 import json
 from datetime import timedelta
@@ -9,8 +9,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from portal.pages.dashboard.jobs.columns import COLUMNS
 from portal.pages.dashboard.jobs.query import ListQuery
+from portal.pages.dashboard.jobs.saved import COLUMNS
 from portal.people.accounts.models import JobView
 from portal.people.tenants.models import Membership, Tenant
 from portal.planning.rounds.models import StartForecast
@@ -98,7 +98,7 @@ def test_a_filter_that_means_nothing_is_refused_by_its_name(owner, query):
 
 
 def test_no_filter_tells_of_another_tenants_jobs(client, owner, cluster, stranger):
-    """Whoever owns it, wherever it runs: a foreign job is not there, and a foreign name finds what an unknown one finds."""
+    """A foreign job is not there, wherever it runs, and a foreign name is answered as an unknown one."""
     stranger.running(stranger.node, name="zebra", category="cv", labels={"zebra": "1"})
     cluster.submit(name="own")
     for query in ("owner=otto", "label=zebra", "label=zebra%3D1", f"node={cluster.node.name}", "tenant=speech-lab"):
@@ -229,9 +229,7 @@ def test_a_view_is_its_owners_until_shared_and_then_the_tenants(client, owner, c
     assert JobView.objects.count() == 2
     Membership.objects.filter(user=cluster.owner).delete()
     client.force_login(cluster.owner)
-    assert client.get(f"{LIST}?view={ours.pk}").status_code == 404, (
-        "who is no member any more sees nothing of the tenant"
-    )
+    assert client.get(f"{LIST}?view={ours.pk}").status_code == 404, "a former member sees nothing of the tenant"
 
 
 def test_a_shared_view_names_no_other_tenant_and_no_stranger(client, owner, cluster, stranger):

@@ -1,4 +1,4 @@
-"""The log page: what has not ended is shown as it stands, and a look costs the same whatever the log is."""
+"""The log page: an unfinished line is shown as it stands, and a look costs the same for any log."""
 
 import pytest
 from django.utils import timezone

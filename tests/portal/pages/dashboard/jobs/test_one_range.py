@@ -88,23 +88,23 @@ def ranges(html):
 
 def rest(client, job):
     """Return the range of REST's explanation and that of its offers, which are the same."""
-    explained = client.get(f"/api/v1/jobs/{job.pk}/explain").json()["predicted_start"]
+    format_explanation = client.get(f"/api/v1/jobs/{job.pk}/explain").json()["predicted_start"]
     offered = client.get(f"/api/v1/jobs/{job.pk}/offers").json()["start"]
     found = [
         each and [datetime.fromisoformat(each[f"{name}_at"]) for name in ("earliest", "latest")]
-        for each in (explained, offered)
+        for each in (format_explanation, offered)
     ]
-    return explained, found
+    return format_explanation, found
 
 
 def test_a_range_that_lies_ahead_is_the_same_to_the_microsecond(client, waiting):
     early, late = foretell(waiting, 25, 27, 30)
     for name in PLACES:
         assert ranges(told(client, waiting, name)) == {(early, late)}, name
-    explained, found = rest(client, waiting)
+    format_explanation, found = rest(client, waiting)
     assert found == [[early, late]] * 2
-    assert not explained["passed"]
-    assert start_words(explained).split(" to ")[1].endswith(f"{late.astimezone():%H:%M:%S}")
+    assert not format_explanation["passed"]
+    assert start_words(format_explanation).split(" to ")[1].endswith(f"{late.astimezone():%H:%M:%S}")
 
 
 def test_a_range_that_has_begun_begins_now_everywhere(client, waiting):
@@ -130,10 +130,10 @@ def test_a_range_that_is_over_is_told_as_such_everywhere(client, waiting):
         assert "It did not start between" in shown, name
         assert ranges(shown) == {(early, late)}, name
         assert "overdue" in shown, "as it stands"
-    explained, found = rest(client, waiting)
-    assert explained["passed"]
+    format_explanation, found = rest(client, waiting)
+    assert format_explanation["passed"]
     assert found == [[early, late]] * 2
-    assert start_words(explained).startswith("overdue: expected ")
+    assert start_words(format_explanation).startswith("overdue: expected ")
 
 
 def test_a_held_job_has_none_anywhere(client, waiting, cluster):

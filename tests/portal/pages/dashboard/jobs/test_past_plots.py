@@ -1,4 +1,4 @@
-"""The plots of jobs that ended days or weeks ago are there: what nodes measured was rolled up, the attempts' own use too."""
+"""The plots of jobs that ended days or weeks ago are there: the nodes' samples were rolled up, the attempts' own use too."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -24,13 +24,13 @@ def owner(client, cluster):
 
 
 def ran(world, ago, *, gpus=1, seconds=RAN_S, offset_s=70):
-    """A job that ran so long on n1's first GPUs, and ended so long ago; its node measured it all the time."""
+    """A job that ran on n1's first GPUs for a while and ended a while ago; its node measured it all the time."""
     attempt = world.running(gpus=gpus)
     world.end(attempt)
     start = (timezone.now() - ago).timestamp() // 86_400 * 86_400 + 3600 + offset_s
     began, ended = (datetime.fromtimestamp(start + s, UTC) for s in (0, seconds))
     Job.objects.filter(pk=attempt.job_id).update(submitted_at=began, started_at=began, ended_at=ended)
-    # What an attempt's end guards is its row's: this one is moved into the past as a whole.
+    # An attempt's end is guarded by its row: this one is moved into the past as a whole.
     attempt.delete()
     fields = {field.attname: getattr(attempt, field.attname) for field in Attempt._meta.concrete_fields}
     fields |= {"created_at": began, "started_at": began, "ended_at": ended, "state": "COMPLETED"}

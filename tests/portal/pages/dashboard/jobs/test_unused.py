@@ -1,4 +1,4 @@
-"""What the page of a job that nobody uses says: before it ends, to whom, and afterwards."""
+"""The page of a job that nobody uses, for each reader: before its end, and afterwards."""
 
 import pytest
 from django.utils import timezone
@@ -70,7 +70,7 @@ def test_its_end_is_not_called_a_time_limit(cluster, attempt, client):
 
 
 def test_an_end_told_in_a_whole_sentence_has_one_full_stop(cluster, client):
-    """As agents told of software that was not ready in time."""
+    """The report of agents about software that was not ready in time."""
     attempt = cluster.running()
     cluster.end(attempt, reason="exit", exit_code=3, detail="not ready in time. Ask for less.")
     assert "Ask for less.." not in page(client, cluster)

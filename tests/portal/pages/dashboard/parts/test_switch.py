@@ -4,7 +4,7 @@ import pytest
 from django.template import Context, Template, TemplateSyntaxError
 from django.test import override_settings
 
-from portal.pages.dashboard.jobs.columns import COLUMNS
+from portal.pages.dashboard.jobs.saved import COLUMNS
 from portal.pages.dashboard.templatetags import berth
 from portal.pages.dashboard.templatetags.switch import SwitchNode
 

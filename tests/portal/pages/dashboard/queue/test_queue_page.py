@@ -44,13 +44,13 @@ def test_the_order_is_that_of_the_turns_with_the_borders_drawn(client, crowd):
     places = [shown.index(word) for word in ("another tenant", "mine-0", "The window ends here", "mine-1", "mine-2")]
     assert places == sorted(places)
     assert "It considered <strong>2 jobs</strong> and started none." in shown
-    assert "What it leaves idle is offered to those below." in shown
+    assert "The GPUs that it leaves idle are offered to those below." in shown
     assert "gpus-scattered" in shown or "not-enough-idle-gpus" in shown
     assert "1 more idle GPU" in shown
 
 
 def test_the_overview_shows_who_is_next_in_the_same_order(client, crowd):
-    """It went by rank alone, so that a job stood first there which another tenant's job precedes in its queue."""
+    """It went only by rank, so that a job stood first there which another tenant's job precedes in its queue."""
     client.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")
     orders = []
     for path in ("/queue/", "/fragments/overview/next"):

@@ -30,37 +30,38 @@ def form_of(description):
     return sent
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"labels": ["a", "b"]},
-        {"labels": {"a": "", "b": "c"}},
-        {"time_limit_s": 12_345_678},
-        {"time_limit_s": 316_223_999},
-        {"time_limit_s": 5400},
-        {"idle_timeout_s": 1_000_001},
-        {"expected_duration_s": 0.5},
-        {"expected_duration_s": 1_000_000.5},
-        {"disk_gib": 123_456.789},
-        {"memory_mib": 549_755_813_888},
-        {"epochs": 2, "dataset_size": 5},
-        {"epochs": 2.0, "dataset_size": 5},
-        {"samples": 5.76e6, "batch_per_gpu": 64.0},
-        {"gpus": {"min": 1.0, "max": 4.0}},
-        {"gpus": 2.0},
-        {"gpus": None, "cores": 1},
-        {"gpus": 0, "cores": 1},
-        {"array": {"size": 3.0, "concurrency": 2.0}},
-        {"depends_on": [{"job": 2, "kind": None}, {"job": 3, "kind": "any"}, {"kind": "singleton"}]},
-        {"start_after": "2030-12-01T08:00:00.123456+01:00"},
-        {"time_limit_s": None, "labels": None, "array": None, "depends_on": None, "epochs": None, "software": None},
-    ],
-)
-def test_each_value_comes_back(given):
-    description = {"command": "true", "gpus": 1, **given}
-    read = description_read(form_of(description))
-    assert read.problems == []
-    assert description_parse(read.description) == description_parse(description)
+GIVEN = [
+    {"labels": ["a", "b"]},
+    {"labels": {"a": "", "b": "c"}},
+    {"time_limit_s": 12_345_678},
+    {"time_limit_s": 316_223_999},
+    {"time_limit_s": 5400},
+    {"idle_timeout_s": 1_000_001},
+    {"expected_duration_s": 0.5},
+    {"expected_duration_s": 1_000_000.5},
+    {"disk_gib": 123_456.789},
+    {"memory_mib": 549_755_813_888},
+    {"epochs": 2, "dataset_size": 5},
+    {"epochs": 2.0, "dataset_size": 5},
+    {"samples": 5.76e6, "batch_per_gpu": 64.0},
+    {"gpus": {"min": 1.0, "max": 4.0}},
+    {"gpus": 2.0},
+    {"gpus": None, "cores": 1},
+    {"gpus": 0, "cores": 1},
+    {"array": {"size": 3.0, "concurrency": 2.0}},
+    {"depends_on": [{"job": 2, "kind": None}, {"job": 3, "kind": "any"}, {"kind": "singleton"}]},
+    {"start_after": "2030-12-01T08:00:00.123456+01:00"},
+    {"time_limit_s": None, "labels": None, "array": None, "depends_on": None, "epochs": None, "software": None},
+]
+
+
+def test_each_value_comes_back(subtests):
+    for given in GIVEN:
+        with subtests.test(given=given):
+            description = {"command": "true", "gpus": 1, **given}
+            read = description_read(form_of(description))
+            assert read.problems == []
+            assert description_parse(read.description) == description_parse(description)
 
 
 def test_a_duration_that_is_whole_hours_is_told_in_hours():

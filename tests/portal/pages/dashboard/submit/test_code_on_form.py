@@ -4,7 +4,7 @@ import pytest
 from django.http import QueryDict
 
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.submit.code import KINDS, code_choices, code_read, code_values, secret_choices
+from portal.pages.dashboard.submit.apart import SOURCES, code_choices, code_read, code_values, secret_choices
 from portal.pages.dashboard.submit.form import initial_of
 from portal.pages.dashboard.submit.reading import description_read, form_field_of
 from portal.work.jobs.declaration.table import INPUTS
@@ -45,7 +45,7 @@ def test_fields_of_another_choice_are_not_read():
     assert code_read(posted(**{"code_from": "files", "code.git": URL, "code.path": "/shared"})) == {}
     assert code_read(posted(**{"code.git": URL})) == {}
     assert [each["value"] for each in code_choices("nonsense") if each["selected"]] == ["files"]
-    assert list(KINDS) == ["files", "git", "path"]
+    assert list(SOURCES) == ["files", "git", "path"]
 
 
 def test_errors_stand_at_the_field_of_the_form():

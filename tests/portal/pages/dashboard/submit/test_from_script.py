@@ -1,4 +1,4 @@
-"""The form is filled from a batch script or YAML; every directive is told; what is sent then is the job that was meant."""
+"""The form is filled from a batch script or YAML; it shows every directive; sent, it gives the job that was meant."""
 
 import re
 

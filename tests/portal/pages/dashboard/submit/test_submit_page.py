@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from portal.cluster.models import Node
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.submit.software import NO_BUILDER
+from portal.pages.dashboard.submit.apart import NO_BUILDER
 from portal.people.tenants.models import Tenant
 from portal.work.jobs.description import description_examine, description_parse
 from portal.work.jobs.models import Job
@@ -49,7 +49,7 @@ def owner(client, world):
 
 
 def errors(answer):
-    """{field: text} of what stands beside the fields, and the fields that the summary names, in order."""
+    """{field: text} of the texts beside the fields, and the fields that the summary names, in order."""
     html = answer.content.decode()
     Page(html)
     beside = dict(

@@ -1,4 +1,4 @@
-"""What forecasts learn from: run times, who came lately, and what unfinished jobs ran before and may run at most."""
+"""Sources of forecasts: run times, recent arrivals, and unfinished jobs' earlier and longest run times."""
 
 from datetime import timedelta
 
@@ -49,7 +49,7 @@ def test_of_an_array_that_came_as_many_tasks_are_learnt_from_as_there_is_room_fo
 
 
 def test_nothing_that_experience_reads_goes_through_all_jobs(cluster):
-    """Each query has an index: what ended long ago costs a forecast nothing."""
+    """Each query has an index: jobs that ended long ago cost a forecast nothing."""
     cluster.submit(gpus=1, time_limit_s=900)
     parameters = scheduler_parameters(knobs_current())
     with CaptureQueriesContext(connection) as made:

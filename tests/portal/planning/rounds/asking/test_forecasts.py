@@ -219,7 +219,7 @@ def test_what_was_drawn_is_kept_and_makes_the_next_ranges(cluster, jobs):
         job_number=7, given_at=timezone.now(), earliest_at=timezone.now(), started_at=timezone.now()
     )
     known = experience_read(now=timezone.now(), parameters=scheduler_parameters(knobs_current())).foretold
-    assert sorted(each.started for each in known) == [False, True]  # what is older than `drawn` tells nothing
+    assert sorted(each.started for each in known) == [False, True]  # an answer older than `drawn` tells nothing
     assert all(490 < each.waited_s < 600 for each in known)
 
 

@@ -1,4 +1,4 @@
-"""A CPU job that takes a node's memory bandwidth from a training job: slowed, told of, and let go."""
+"""A CPU job that takes a node's memory bandwidth from a training job: slowed, reported, and let go."""
 
 from datetime import timedelta
 
@@ -58,7 +58,7 @@ class Pressed:
         given.heard(node=Node.objects.get(pk=self.node.pk), reports=[], holding=holding)
 
     def measure(self, seconds, *, draws=None):
-        """So much time passes; traffic and utilisation follow the cores that are held."""
+        """Let time pass; traffic and utilisation follow the cores that are held."""
         share = self.held / self.cores * self.part(self.hog).share
         drawn = min(1.0, (self.draws if draws is None else draws) * share)
         total = min(1.0, drawn + self.trains)
@@ -79,7 +79,7 @@ class Pressed:
         self.now += timedelta(seconds=seconds)
 
     def go(self, periods, *, draws=None):
-        """So many periods pass, with a pass of the portal every five seconds; return the orders that were given."""
+        """Let periods pass, with a pass of the portal every five seconds; return the orders that were given."""
         given_ = 0
         for _ in range(2 * periods + 1):
             self.measure(STEP_S, draws=draws)

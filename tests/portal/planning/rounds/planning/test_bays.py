@@ -17,7 +17,7 @@ from tests.portal import given
 
 
 def mixed(cluster, *, gpus=(4, 2), **changes):
-    """The cluster's node says that it has so many A100 and, after them, so many T4."""
+    """The cluster's node says that it has these numbers of A100 and, after them, of T4."""
     told = [
         {"index": at, "uuid": f"n1-{at}", "memory_mib": 24576} | ({} if at < gpus[0] else {"gpu_type": "T4"})
         for at in range(sum(gpus))

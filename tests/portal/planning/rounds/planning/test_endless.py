@@ -1,4 +1,4 @@
-"""A job may tell as much work as it likes: what it is thought to take has a bound, and plannings go on for everybody."""
+"""A job may name as much work as it likes: its expected time has a bound, and plannings go on for everybody."""
 
 from datetime import datetime, timedelta
 

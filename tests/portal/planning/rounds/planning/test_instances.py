@@ -17,7 +17,7 @@ from portal.planning.rounds.asking.scaling import scaling
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Allocation
 from portal.work.jobs.selectors import part_spec
-from scheduler.estimator.tables import signature_of as core_signature
+from scheduler.estimator.measured import signature_of as core_signature
 from scheduler.model import instances as core
 from tests.portal import given
 from tests.portal.planning.rounds.planning.test_bays import held, snapshot
@@ -27,7 +27,7 @@ SMALL, LARGE = f"{WHOLE} MIG 1g.10gb", f"{WHOLE} MIG 3g.40gb"
 
 
 def cut(cluster, *, whole=2, small=3, large=0):
-    """The cluster's node says that it has so many whole GPUs, and instances of another one."""
+    """The cluster's node says that it has this number of whole GPUs, and instances of another one."""
     kinds = [(WHOLE, 81920, whole), (SMALL, 9856, small), (LARGE, 40192, large)]
     names = [(name, mib) for name, mib, count in kinds for _ in range(count)]
     first = next(name for name, _, count in kinds if count)

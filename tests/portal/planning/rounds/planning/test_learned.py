@@ -14,7 +14,7 @@ from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.services import settings_update
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import GpuAllocation, Job
-from scheduler.estimator.tables import signature_of
+from scheduler.estimator.measured import signature_of
 from scheduler.sharing.learned.images import Frame, Limits
 from scheduler.sharing.learned.record import packed
 from scheduler.sharing.learned.training import Recipe, Training, shapes
@@ -42,7 +42,7 @@ def dqn(cluster, settings, tmp_path):
 
 
 def seen(cluster, model, seconds=600.0):
-    """A run of the model took so long, and used less than a third of the GPU."""
+    """A run of the model took this time, and used less than a third of the GPU."""
     signature = Signature.objects.create(
         name=signature_of(cluster.tenant.pk, model, 0), tenant=cluster.tenant, used_at=timezone.now()
     )

@@ -1,4 +1,4 @@
-"""Who may plan, with planners that are processes: killed, slow, stopped and hung ones (invariant 6)."""
+"""The right to plan, with planners that are processes: killed, slow, stopped and hung ones (invariant 6)."""
 
 import os
 import signal
@@ -45,7 +45,7 @@ def database_url():
 
 @contextmanager
 def planner(*, silence_s=60.0):
-    """A process that has loaded and planned, and applies when told to go on."""
+    """A process that has loaded and planned, and applies when it gets the order to go on."""
     environment = os.environ | {"DATABASE_URL": database_url(), "DJANGO_SETTINGS_MODULE": "tests.settings"}
     process = subprocess.Popen(
         [sys.executable, "-c", PLANNER, str(silence_s)],
@@ -64,7 +64,7 @@ def planner(*, silence_s=60.0):
 
 
 def goes_on(process):
-    """Let it apply; return what its planning's record says."""
+    """Let it apply; return its planning's record."""
     process.stdin.write("\n")
     process.stdin.flush()
     return process.stdout.readline().strip()

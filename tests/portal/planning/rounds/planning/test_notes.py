@@ -1,4 +1,4 @@
-"""What a plan says anew of waiting jobs is found in columns by the rules that write it down."""
+"""A plan's news of waiting jobs is found in columns by the rules that write it down."""
 
 from collections import Counter
 from datetime import UTC, datetime

@@ -29,7 +29,7 @@ from tests.real_ends import real_end
 
 
 class Killed(BaseException):
-    """Stands for kill -9 at a point: nothing catches it, and what was not committed is gone."""
+    """Stands for kill -9 at a point: nothing catches it, and uncommitted rows are gone."""
 
 
 def take(holder="me"):
@@ -94,7 +94,7 @@ class TestLease:
 
     def test_without_the_condition_two_hold_it(self, cluster):
         first = take()
-        PlanningLease.objects.update(until=None)  # what the condition looks at
+        PlanningLease.objects.update(until=None)  # the condition looks at it
         assert take("other") == first + 1
 
     def test_a_nudge_older_than_the_last_look_is_heeded_already(self, cluster):
@@ -224,7 +224,7 @@ REPORT_POINTS = [
 
 
 class TestKilled:
-    """Invariant 7: whatever dies, the next process goes on from the database alone."""
+    """Invariant 7: after any death the next process goes on from the database, and from nothing else."""
 
     @pytest.mark.parametrize(("module", "name", "after"), PLANNING_POINTS)
     def test_a_planner(self, shared_cluster, monkeypatch, module, name, after):

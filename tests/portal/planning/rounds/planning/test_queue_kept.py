@@ -22,7 +22,7 @@ from portal.planning.rounds.planning.snapshot import snapshot_load
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import Job, JobDependency, QueueChange
 from portal.work.jobs.services import control
-from scheduler.placement.memory import NOTHING
+from scheduler.placement.work import NOTHING
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +167,7 @@ def test_a_change_that_commits_late_is_not_missed(shared_cluster):
 
 
 class TestDoubt:
-    """What does not agree with the database is read whole."""
+    """A copy that does not agree with the database is read whole."""
 
     def without_note(self, shared_cluster, **values):
         """Change a job behind the triggers' back."""
@@ -244,7 +244,7 @@ def test_what_the_solver_leaves_is_given_to_the_next_planning(shared_cluster, mo
 
 
 def test_a_planning_that_failed_halfway_leaves_no_half_memory(shared_cluster, parameters, monkeypatch):
-    """It had read who changed, and had told the scheduler's descriptions of nobody."""
+    """It had read the changed jobs, and had renewed the scheduler's description of none."""
     waiting = [shared_cluster.submit(gpus=4, cores_per_gpu=1) for _ in range(3)][-1]
     planning_run()
     Job.objects.filter(pk=waiting.pk).update(priority=-7)

@@ -24,7 +24,7 @@ from portal.work.jobs.selectors import part_spec, parts_wanted
 from portal.work.jobs.services.placing import DoesNotFit, attempt_start
 from portal.work.jobs.services.placings import Part
 from portal.work.jobs.use import tenants_use
-from scheduler.estimator.tables import signature_of
+from scheduler.estimator.measured import signature_of
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db
@@ -36,7 +36,7 @@ def snapshot():
 
 
 def held(job):
-    """Index, thousandths and MiB of what the job's live attempt holds."""
+    """Index, thousandths and MiB of the GPUs that the job's live attempt holds."""
     rows = GpuAllocation.objects.filter(allocation__attempt__job=job, released_at=None).order_by("gpu__index")
     return list(rows.values_list("gpu__index", "compute", "memory_mib"))
 
@@ -229,7 +229,7 @@ def test_a_gpu_that_a_job_holds_is_not_changed(cluster):
 
 
 def promised(cluster, gpus):
-    """A waiting job to which so many GPUs of the cluster's node are promised."""
+    """A waiting job with a promise of this number of the node's GPUs."""
     job = cluster.submit(gpus=gpus)
     shares = [[cluster.node.pk, gpus, 1, 0]]
     return Promise.objects.create(job=job, shares=shares, cause="call_back", planning_number=1, given_at=timezone.now())
@@ -273,7 +273,7 @@ def test_a_drained_node_offers_no_shared_gpu(cluster):
     assert Job.objects.get().reason_figures["shared"]["gpus"] == 0
 
 
-# ---- what policies are told of use -----------------------------------------------------------------------------------
+# ---- what policies know of use ---------------------------------------------------------------------------------------
 
 RISING = [100 * each / 63 for each in range(64)]
 

@@ -1,4 +1,4 @@
-"""What the scheduler is told: every field that a policy reads comes from the database."""
+"""The scheduler's input: every field that a policy reads comes from the database."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Section 7: what a planning stops and keeps for jobs, applied with its lease; an overtaken one stops nobody."""
+"""Section 7: a planning's stops and reservations, applied with its lease; an overtaken one stops nobody."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ ELASTIC = {"gpus": [1, 2, 4], "checkpointable": True}
 
 
 class Made:
-    """A plan that says nothing but what a test gives it."""
+    """A plan that holds a test's values and nothing else."""
 
     def __init__(self, stops=(), promises=(), lapsed=(), decisions=(), reservations=()):
         self.stops, self.promises, self.lapsed = tuple(stops), tuple(promises), tuple(lapsed)

@@ -17,13 +17,13 @@ from portal.planning.rounds.read.needs import start_need
 from portal.planning.rounds.record import explanations
 from portal.work.jobs.description import description_parse
 from portal.work.jobs.models import Job
-from scheduler.placement.memory import NOTHING
+from scheduler.placement.work import NOTHING
 from scheduler.planning import plan as plan_module
 from scheduler.planning.plan import plan_on
 from tests.portal import given
 
 QUICK_S = 0.3
-"""Of processor time: what these small plannings never take."""
+"""Processor time that these small plannings never take."""
 
 
 @pytest.fixture
@@ -208,7 +208,7 @@ def test_where_no_job_is_the_reason_the_planning_fails_as_it_did(cluster, planne
 
 
 def test_a_search_without_time_places_those_that_are_known_to_be_well(cluster, planner, monkeypatch):
-    """Of 8 the first half, after one look at it; nobody is blamed."""
+    """The first half of 8, after one look at it; nobody is blamed."""
     times = iter([0.0, 0.0, 1e9, 1e9])
     for number in range(8):
         cluster.submit(model="poison" if number == 5 else "", name="well" if number < 4 else "late")

@@ -1,4 +1,4 @@
-"""Bars of a figure that holds from planning to planning: means by time and the most, alike whenever one looks."""
+"""Bars of a figure that holds from planning to planning: means by time and the most, the same at any time."""
 
 from datetime import UTC, datetime, timedelta
 

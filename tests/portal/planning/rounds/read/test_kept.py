@@ -1,4 +1,4 @@
-"""Invariant 8 for what plannings stop and keep: another tenant's job has neither number nor name, on any page."""
+"""Invariant 8 for stops and reservations of plannings: another tenant's job has neither number nor name, on any page."""
 
 import re
 from datetime import timedelta
@@ -97,7 +97,7 @@ def test_a_reservation_ends_with_its_jobs_waiting_or_the_next_planning(cluster, 
 
 
 def kept_out(cluster, holder, **fields):
-    """A job that the last planning kept out: what idles on n1 was kept for `holder` until nine minutes past."""
+    """A job that the last planning kept out: the idle GPUs of n1 were kept for `holder` until nine minutes past."""
     told = {"job": holder.pk, "nodes": ["n1"], "gpus": 2, "until_s": 540.0, "cause": "reservation"}
     figures = {"needs": {"min_gpus": 1}, "kept_for": "job", "keepers": [told], "more": 0}
     job = cluster.submit(gpus=1, name="kept-out", **fields)
@@ -162,7 +162,7 @@ def test_a_name_that_looks_like_a_time_is_a_name(client, cluster):
 
 
 def test_a_job_has_one_estimate_of_its_start(client, cluster):
-    """A reservation counts with the ends that are expected of what runs there, a start range with how such ends came true."""
+    """A reservation counts with the expected ends of the jobs there, a start range with how such ends came true."""
     job = cluster.submit(gpus=4, name="large")
     reserve(job, cluster.node, minutes=30)
     now = timezone.now()

@@ -1,4 +1,4 @@
-"""What a placed job's page says of the GPUs that it did not get."""
+"""A placed job's page on the GPUs that it did not get."""
 
 import pytest
 

@@ -1,6 +1,4 @@
-"""What would have to come free for a job to start, in words, from the figures behind its reason."""
-
-import pytest
+"""The resources that would have to come free for a job to start, in words, from the figures behind its reason."""
 
 from portal.planning.rounds.read.needs import NEEDS, start_need
 from scheduler.model import Reason
@@ -59,9 +57,10 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "figures", "words"), CASES)
-def test_words(reason, figures, words):
-    assert start_need(reason, figures) == words
+def test_words(subtests):
+    for reason, figures, words in CASES:
+        with subtests.test(figures=figures):
+            assert start_need(reason, figures) == words
 
 
 def test_every_reason_of_the_vocabulary_is_known():

@@ -1,4 +1,4 @@
-"""A planning's stored decisions that cannot be read any more: they are told of, and nothing else stops."""
+"""A planning's stored decisions that cannot be read any more: they are reported, and nothing else stops."""
 
 import zlib
 
@@ -14,13 +14,25 @@ from portal.planning.rounds.record.decisions import decisions_read
 from portal.planning.rounds.record.frames import LONGEST, FrameError
 from portal.work.jobs.models import Job
 from tests.portal.foundation.api.conftest import refusal, world_make
+from tests.portal.lasting import lasting
 
 pytestmark = pytest.mark.django_db
 
 
+@pytest.fixture(scope="module")
+def built(django_db_setup, django_db_blocker):
+    """Two jobs run, six wait."""
+    with lasting(django_db_blocker):
+        world = world_make()
+        for _ in range(8):
+            world.owner.submit(gpus=4)
+        planning_run()
+        yield world
+
+
 @pytest.fixture
-def world():
-    return world_make()
+def world(built, db):
+    return built
 
 
 def damage(number, how):
@@ -40,10 +52,7 @@ HOW = {
 
 @pytest.fixture(params=HOW)
 def damaged(world, request):
-    """Two jobs run, six wait; the last planning's decisions cannot be read."""
-    for _ in range(8):
-        world.owner.submit(gpus=4)
-    planning_run()
+    """The last planning's decisions cannot be read."""
     return damage(Planning.objects.latest("number").number, HOW[request.param])
 
 
@@ -81,9 +90,7 @@ def test_the_pages_of_the_present_and_a_job_s_own_answer(world, damaged):
 
 
 def test_a_job_whose_detail_cannot_be_read_is_explained_without_it(world, caplog):
-    job = Job.objects.get(pk=[world.owner.submit(gpus=4)["id"] for _ in range(8)][-1])
-    planning_run()
-    job.refresh_from_db()
+    job = Job.objects.latest("pk")
     assert explanation(job)["figures"]
     rows = Explanation.objects.filter(job=job)
     rows.update(detail=bytes(rows.get().detail)[:20])

@@ -1,4 +1,4 @@
-"""A planning's decisions in columns (section 8 of the portal's storage): what goes in comes out, in little room."""
+"""A planning's decisions in columns (section 8 of the portal's storage): they come out as they went in, in little room."""
 
 import time
 import zlib
@@ -125,10 +125,10 @@ def test_twenty_thousand_decisions_are_small_and_quick():
 
 
 class TestFrames:
-    """Plannings are stored as what changed since the one before; each can be read by itself."""
+    """A planning is stored as its difference from the one before; each can be read by itself."""
 
     def plannings(self, cluster, count):
-        """Make plannings over a queue that changes; return what each decided, as it was when it was made."""
+        """Make plannings over a queue that changes; return each one's decisions, as they were when it was made."""
         made = []
         for _ in range(count):
             cluster.submit(gpus=4)
@@ -184,7 +184,7 @@ class TestFrames:
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=8), st.booleans())
 def test_columns_are_what_each_decision_says(seeds, shared):
-    """Standings and figures are one object for many jobs: who shares one has the same cell, and nobody else's."""
+    """Standings and figures are one object for many jobs: jobs that share one have the same cell, and no other."""
     kinds = [
         Standing("gpu-small", Side.OUTSIDE),
         Standing("gpu-large", Side.FRONT, 2),

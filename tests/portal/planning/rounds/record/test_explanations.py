@@ -89,7 +89,7 @@ def test_outside_the_window_nothing_is_stored_but_the_step_out_of_it(cluster):
 
 
 def test_the_rows_of_one_page_count_what_was_idle_at_one_time(cluster):
-    """A job of the sweep, outside the window, told of 5 idle GPUs beside one of the window that told of 2."""
+    """A job of the sweep, outside the window, named 5 idle GPUs beside one of the window that named 2."""
     first, second, plan = cluster.submit(gpus=4), cluster.submit(gpus=4), Plannings()
     for idle in (5, 2):
         swept = waiting(second.pk, 2, reason=Reason.NOT_ENOUGH_IDLE_GPUS, figures={"idle": idle})

@@ -1,4 +1,4 @@
-"""What is recorded: RAQLR of several h with each planning, and a round's figures, weighted by time (section 10)."""
+"""Recorded metrics: RAQLR of several h with each planning, and a round's figures, weighted by time (section 10)."""
 
 from datetime import timedelta
 
@@ -79,7 +79,7 @@ def test_a_rounds_figures_are_weighted_by_time(db):
 
 
 def test_what_is_not_known_weighs_nothing(db):
-    """The portal was away for an hour: the last planning's figures are not told of all of it."""
+    """The portal was away for an hour: the last planning's figures do not count for all of it."""
     begin = timezone.now() - timedelta(hours=1)
     round_ = Round.objects.create(number=1, started_at=begin)
     record(round_, 1, begin, fragments_cores=4)

@@ -34,7 +34,7 @@ from workers.system.landlock import landlock_version
 from workers.system.procs import boot_id
 
 BATCH_S = 0.05
-"""Of a batch at the best number of cores: the loader is slower than the GPU at every number."""
+"""Time of a batch at the best number of cores: the loader is slower than the GPU at every number."""
 JOB = f"""
 import json, multiprocessing, os, sys, time
 sys.path.append(os.environ["BERTH_INSTRUMENT_PATH"])
@@ -103,7 +103,7 @@ class Loading:
         return found
 
     def exchange(self):
-        """What the agent does each second: records to the portal, orders to the shim, and what holds back to the portal."""
+        """An agent's second: records to the portal, orders to the shim, and acknowledged orders back to the portal."""
         text = b"".join(path.read_bytes() for path in sorted(self.records.glob("*"), key=lambda path: int(path.name)))
         whole = text.rfind(b"\n") + 1
         if whole > self.read:

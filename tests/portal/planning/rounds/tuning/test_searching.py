@@ -1,5 +1,6 @@
 """Core tuning of running attempts, from figures to orders to the owner's next job."""
 
+import itertools
 from datetime import timedelta
 
 import pytest
@@ -47,15 +48,14 @@ class Tuned:
         )
 
     def measure(self, seconds):
-        """So much time passes at the present cores."""
+        """Let time pass at the present cores."""
         indices = self.attempt.allocations.get().gpu_allocations.values_list("gpu__index", flat=True)
         used = 100 * self.curve(self.held[-1])
-        for first in range(0, seconds, 5):
-            series = {str(index): {"utilisation": [used] * 5} for index in indices}
-            batch = {"start": self.now.timestamp() + first, "period_s": 1.0, "count": 5, "gpus": series}
-            if self.busy is not None:
-                batch["attempts"] = {self.attempt.key: {"cpu_cores": [self.busy(self.held[-1])] * 5}}
-            given.measured(node=self.node, batch=batch)
+        series = {str(index): {"utilisation": [used] * seconds} for index in indices}
+        batch = {"start": self.now.timestamp(), "period_s": 1.0, "count": seconds, "gpus": series}
+        if self.busy is not None:
+            batch["attempts"] = {self.attempt.key: {"cpu_cores": [self.busy(self.held[-1])] * seconds}}
+        given.measured(node=self.node, batch=batch)
         self.now += timedelta(seconds=seconds)
 
     def go(self, most=60):
@@ -108,7 +108,7 @@ def test_an_attempt_is_searched_for_its_optimum_a_step_at_a_time(cluster, optimu
     ],
 )
 def test_cores_that_idle_are_given_back_in_one_step(cluster, optimum, busy, steps):
-    """Two GPUs, five cores each; use is told for both together."""
+    """Two GPUs, five cores each; use is given for both together."""
     run = Tuned(cluster, rising_to(optimum), gpus=2, cores=5, category="nlp")
     run.busy = busy
     run.go()
@@ -127,7 +127,7 @@ def test_its_owners_next_job_and_its_own_restart_begin_there(cluster):
 
 
 def test_a_job_that_reports_iterations_is_tuned_by_its_throughput(cluster):
-    """Its GPU looks busy whatever it has; what it reports says that four cores are best."""
+    """Its GPU looks busy with any cores; its reports say that four cores are best."""
     run = Tuned(cluster, lambda _: 0.99, instrumented=True)
 
     def measure(seconds, told=run.measure):
@@ -179,10 +179,13 @@ def test_a_job_that_reports_seldom_is_still_tuned_by_its_throughput(cluster):
     telling(run, lambda cores: 1000 * rising_to(4)(cores), each_s=30)
     heard = run.measure
 
+    passes = itertools.count()
+
     def measure(_):
-        series = {"0": {"utilisation": [99.0]}}
-        batch = {"start": run.now.timestamp(), "period_s": 1.0, "count": 1, "gpus": series}
-        given.measured(node=run.node, batch=batch)
+        if next(passes) % 5 == 0:
+            series = {"0": {"utilisation": [99.0] * 5}}
+            batch = {"start": run.now.timestamp(), "period_s": 1.0, "count": 5, "gpus": series}
+            given.measured(node=run.node, batch=batch)
         heard(1)
 
     run.measure = measure

@@ -98,7 +98,7 @@ ORDER = [
     ("a signal by number", "--signal=B:10@300\n--requeue", {"grace_s": 300, "restartable": True}, ()),
     ("no signal", "--signal=B:", {"grace_s": None}, ("--signal=B:",)),
     ("begin", "--begin=now", {}, ()),
-    ("begin later", "-b 16:00", {}, ("-b 16:00",)),
+    ("begin at no time", "-b soon", {}, ("-b soon",)),
     ("held", "-H", {}, ("-H",)),
     ("test only", "--test-only", {}, ("--test-only",)),
 ]

@@ -52,29 +52,30 @@ def test_what_cannot_be_read_is_told_with_its_place(text, code, words):
     assert (raised.value.code, raised.value.field) == (code, "text")
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
-    [
-        ("command: a\u2028gpus: 8", 1, "U\\+2028"),
-        ("command: a\n# x\u2029gpus: 8\n", 2, "U\\+2029"),
-        ("command: |\n  a\n  b\x85  c\n", 3, "U\\+0085"),
-        ("command: 'a\u2028b'", 1, "quotation marks"),
-        ("command: x\ngpus:\u00a02\n", 2, "U\\+00A0"),
-        ("command: x\ngpus: 2\u00a0\n", 2, "U\\+00A0"),
-        ("command: x\n\u00a0gpus: 2\n", 2, "U\\+00A0"),
-        ("command: x\ngpus\u202f: 2\n", 2, "U\\+202F"),
-        ("command: x\ngpus: [1,\u00a02]\n", 2, "U\\+00A0"),
-        ("command: x\n\u200bgpus: 2\n", 2, "U\\+200B"),
-        ("command: x\ngpus: 2\u2060\n", 2, "U\\+2060"),
-        ("command: x\n\ufeffgpus: 2\n", 2, "U\\+FEFF"),
-        ("command: x\n\u3000\u3000gpus: 2\n", 2, "U\\+3000"),
-        ("command: x\nlearning_rate: 1e-400\n", 2, "too small"),
-    ],
-)
-def test_a_sign_that_looks_like_another_is_named(text, line, words):
-    with pytest.raises(BerthError, match=words) as raised:
-        text_import(text, format="yaml")
-    assert f"line {line}" in raised.value.detail
+LOOKALIKES = [
+    ("command: a\u2028gpus: 8", 1, "U\\+2028"),
+    ("command: a\n# x\u2029gpus: 8\n", 2, "U\\+2029"),
+    ("command: |\n  a\n  b\x85  c\n", 3, "U\\+0085"),
+    ("command: 'a\u2028b'", 1, "quotation marks"),
+    ("command: x\ngpus:\u00a02\n", 2, "U\\+00A0"),
+    ("command: x\ngpus: 2\u00a0\n", 2, "U\\+00A0"),
+    ("command: x\n\u00a0gpus: 2\n", 2, "U\\+00A0"),
+    ("command: x\ngpus\u202f: 2\n", 2, "U\\+202F"),
+    ("command: x\ngpus: [1,\u00a02]\n", 2, "U\\+00A0"),
+    ("command: x\n\u200bgpus: 2\n", 2, "U\\+200B"),
+    ("command: x\ngpus: 2\u2060\n", 2, "U\\+2060"),
+    ("command: x\n\ufeffgpus: 2\n", 2, "U\\+FEFF"),
+    ("command: x\n\u3000\u3000gpus: 2\n", 2, "U\\+3000"),
+    ("command: x\nlearning_rate: 1e-400\n", 2, "too small"),
+]
+
+
+def test_a_sign_that_looks_like_another_is_named(subtests):
+    for text, line, words in LOOKALIKES:
+        with subtests.test(text=text):
+            with pytest.raises(BerthError, match=words) as raised:
+                text_import(text, format="yaml")
+            assert f"line {line}" in raised.value.detail
 
 
 def test_such_signs_within_a_text_are_its_own():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.policies.rivals.timeshare.mechanism import Entrant, choose
+from scheduler.policies.rivals.timeshare.allocation import Entrant, choose
 
 TYPES = ("v100", "p100", "k80")
 X = ((0.6, 0.4, 0.0), (0.2, 0.6, 0.2), (0.2, 0.0, 0.8))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from scheduler.placement.matrix_solver import solve_matrix
+from scheduler.placement.matrix import solve_matrix
 from scheduler.policies.rivals.typelevel import balance, program
 from scheduler.policies.rivals.typelevel.balance import Option, loses_least, solve
-from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind
+from scheduler.policies.rivals.typelevel.program import Bucket, Kind
 
 
 def planned(jobs, gpus, prices, *, gap=0.0):

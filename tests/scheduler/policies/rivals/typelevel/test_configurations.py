@@ -1,6 +1,6 @@
 """Sia 3.2, 3.3: configurations by GPU type, and how far a job may grow."""
 
-from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind, buckets_of, kinds_of, within_growth
+from scheduler.policies.rivals.typelevel.program import Bucket, Kind, buckets_of, kinds_of, within_growth
 from tests.scheduler.builders import job, node
 
 A, B = Bucket("a", 4), Bucket("b", 2)

@@ -5,8 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from scheduler.policies.rivals.typelevel.configurations import Bucket, Kind
-from scheduler.policies.rivals.typelevel.program import Row, restart_factor, solve
+from scheduler.policies.rivals.typelevel.program import Bucket, Kind, Row, restart_factor, solve
 
 A, B = Bucket("a", 4), Bucket("b", 4)
 
