@@ -126,9 +126,8 @@ class OneGpu:
         front = tuple(self.front)
         if self._added[0] != front:
             self._added = front, taken(self.observation.frame, [self._reaches[job].ahead() for job in front])
-        running = np.zeros((self.observation.limits.longest, RESOURCES))
-        for job in there:
-            running += self._reaches[job].ahead(self.done(job))
+        nothing = np.zeros((self.observation.limits.longest, RESOURCES))
+        running = sum((self._reaches[job].ahead(self.done(job)) for job in there), nothing)
         if self._gains is None:
             return fitting(running, self._added[1])
         wide = None
@@ -149,9 +148,7 @@ class OneGpu:
     def seen(self) -> tuple[Floats, Flags]:
         """Return the agent's state, and which actions are allowed."""
         running = [int(job) for job in self.world.running()]
-        image = np.zeros((STEPS, RESOURCES))
-        for job in running:
-            image += self._ahead(job)
+        image = sum(map(self._ahead, running), np.zeros((STEPS, RESOURCES)))
         remaining = [len(self.views[job]) - self.done(job) for job in running]
         front = self.front
         slots = [self._images[job] for job in front]

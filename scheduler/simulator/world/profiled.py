@@ -218,11 +218,9 @@ class Goodput:
                 whole, rest = divmod(size, speeds.node_gpus)
                 filled = (speeds.node_gpus,) * whole + ((rest,) if rest else ())
                 more = range(len(filled) + 1, min(size, speeds.most_nodes) + 1)
-                for shape in (filled, *(_evenly(size, nodes) for nodes in more)):
+                for shape in (
+                    filled,
+                    *(tuple(size // nodes + (place < size % nodes) for place in range(nodes)) for nodes in more),
+                ):
                     found[gpu_type, size, len(shape)] = self.application.goodput(gpu_type, shape, self.batch) / size
         return found
-
-
-def _evenly(gpus: int, nodes: int) -> Shape:
-    each, over = divmod(gpus, nodes)
-    return (each + 1,) * over + (each,) * (nodes - over)

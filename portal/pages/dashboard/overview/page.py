@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,18 +21,15 @@ from portal.pages.dashboard.overview.queue import idle_notice, next_context, ten
 from portal.pages.dashboard.overview.tiles import fragments_of, tile_contexts
 from portal.pages.dashboard.parts import figures
 from portal.pages.dashboard.parts.formatting import count_of, number
-from portal.pages.dashboard.parts.snapshot import shared_html
+from portal.pages.dashboard.parts.snapshot import Snapshot, shared_html
 from portal.pages.dashboard.rounds.listing import solve_ms
 from portal.planning.rounds.read.bars import fragment_bars
 from portal.planning.rounds.read.history import points_since, raqlr_course
 from portal.planning.rounds.record.metrics import hold_s
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from portal.pages.dashboard.board.facts import Facts
     from portal.pages.dashboard.parts.context import Choice, PlotContext
-    from portal.pages.dashboard.parts.snapshot import Snapshot
     from portal.planning.rounds.models import Planning
 
 PLOT_POINTS, BARS = 180, 36

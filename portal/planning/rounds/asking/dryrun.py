@@ -24,12 +24,12 @@ from portal.work.jobs.models import Job
 from portal.work.jobs.services.asked.dependencies import dependencies_of
 from portal.work.jobs.states import JobState
 from scheduler.asking.forecast import forecast
+from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 
 if TYPE_CHECKING:
     from portal.work.jobs.description import JobDescription
     from scheduler.model import ClusterState, Decision, Plan
-    from scheduler.parameters import Parameters
 
 DRY_ID = 0
 """No real job has it."""

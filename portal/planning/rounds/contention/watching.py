@@ -14,7 +14,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
@@ -29,9 +28,7 @@ from portal.planning.rounds.tuning.measures import idle_cores_beside
 from portal.work.jobs.models import Allocation, Attempt, MemoryWatch, Slowing
 from portal.work.jobs.states import AttemptState
 from scheduler.contention import Rules, Watch, observe
-
-if TYPE_CHECKING:
-    from scheduler.parameters import Parameters
+from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
 

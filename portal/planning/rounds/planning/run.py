@@ -47,12 +47,12 @@ from portal.planning.rounds.record.explanations import BUDGET_SHARE, explanation
 from portal.planning.rounds.record.metrics import planning_metrics
 from portal.planning.rounds.record.packing import columns_of
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
+from scheduler.parameters import Parameters
 from scheduler.placement.work import NOTHING
 from scheduler.planning.plan import REPEATS, plan_on
 
 if TYPE_CHECKING:
     from scheduler.model import Clock, ClusterState, Plan
-    from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
 

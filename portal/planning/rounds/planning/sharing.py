@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db.models import Max
@@ -27,14 +27,12 @@ from portal.planning.rounds.settings.knobs import knobs_current, scheduler_param
 from portal.work.jobs.sharing.apart import apart_load
 from scheduler import model
 from scheduler.estimator.measured import signature, signature_of
+from scheduler.parameters import Parameters
 from scheduler.sharing.learned.record import PolicyFileError, Stored, unpacked
 from scheduler.sharing.series import LEAST_SAMPLES
 from scheduler.sharing.sharing import LOOKS_AT_USE, LOOKS_NOW
 
-if TYPE_CHECKING:
-    from scheduler.parameters import Parameters
-
-    Series = Mapping[str, Sequence[float]]
+Series = Mapping[str, Sequence[float]]
 
 LOOK_BACK = timedelta(seconds=60)
 """The span of readings that a forecast of a GPU's memory is made from."""
@@ -48,8 +46,7 @@ def shared_memory(parameters: Parameters) -> dict[str, int]:
     if parameters.sharing_policy == "off":
         return {}
     shared = Gpu.objects.present().filter(mode=Gpu.Mode.SHARED, node__dead_at=None).with_type().order_by()
-    rows = shared.exclude(type_name=None).values_list("type_name").annotate(most=Max("memory_mib"))
-    return dict(rows)
+    return dict(shared.exclude(type_name=None).values_list("type_name").annotate(most=Max("memory_mib")))
 
 
 def apart_signatures() -> dict[int, frozenset[str]]:
@@ -101,8 +98,8 @@ def _names(jobs: Iterable[model.Job], parts: Iterable[Any]) -> dict[str, None]:
     if not sharers:
         return {}
     running = (part.attempt.job for part in parts if part.part_held is not None)
-    names = {signature_of(job.tenant_id, job.model or None, job.pk): None for job in running}
-    return names | dict.fromkeys(map(signature, sharers))
+    names = (signature_of(job.tenant_id, job.model or None, job.pk) for job in running)
+    return dict.fromkeys((*names, *map(signature, sharers)))
 
 
 def use_of(series: Mapping[str, Sequence[float | None]]) -> Series | None:

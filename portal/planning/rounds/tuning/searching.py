@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
 
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
@@ -33,9 +32,7 @@ from portal.planning.rounds.tuning.measures import (
 from portal.work.jobs.models import Allocation, Attempt, CoreSearch, CoreTuning
 from portal.work.jobs.states import AttemptState
 from scheduler.estimator.tuner import Way, gather
-
-if TYPE_CHECKING:
-    from scheduler.parameters import Parameters
+from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
 
@@ -157,11 +154,10 @@ def searches_begin(*, now: datetime, parameters: Parameters) -> int:
         # Not only by key: Postgres would walk along all attempts that ever were to find the first live ones.
         .order_by("started_at", "pk")[:AT_ONCE]
     )
-    fast = parameters.tune_faster == "on"
     rows = []
     for attempt in attempts:
         asked = attempt.cores_wanted or max(1, attempt.cores // attempt.gpus)
-        state = gather(asked, attempt.node_cores, attempt.gpus, fast=fast)
+        state = gather(asked, attempt.node_cores, attempt.gpus, fast=parameters.tune_faster == "on")
         rows.append(
             CoreSearch(
                 attempt=attempt, state=asdict(state), step_s=parameters.tune_step_s, since=now, due_at=now, begun_at=now
