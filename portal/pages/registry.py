@@ -28,7 +28,7 @@ from portal.pages.dashboard.jobs import views as jobs
 from portal.pages.dashboard.jobs.compare import views as compare
 from portal.pages.dashboard.jobs.running import job_extend, job_keep_running
 from portal.pages.dashboard.jobs.waiting import views as waiting
-from portal.pages.dashboard.people import notifications, secrets, usage
+from portal.pages.dashboard.people import hooks_and_secrets, usage
 from portal.pages.dashboard.people import views as people
 from portal.pages.dashboard.queue import views as queue
 from portal.pages.dashboard.sharing import views as sharing
@@ -48,7 +48,7 @@ View = Callable[..., HttpResponseBase]
 Kind = Literal["page", "part", "file", "act"]
 """A page; a fragment or figure of one; a picture or a download; an action."""
 Readers = Literal["everyone", "signed in", "tenant", "owner", "operators"]
-"""`tenant`: members of the tenant that the thing belongs to, and operators. `owner`: its owner alone, unless it is shared."""
+"""`tenant`: members of the tenant that the thing belongs to, and operators. `owner`: only its owner, unless it is shared."""
 
 
 @dataclass(frozen=True)
@@ -171,19 +171,27 @@ SECTIONS: tuple[tuple[Page, ...], ...] = (
         act("account/sessions/<int:number>/end", people.sign_out_one, "session-end", "owner"),
         act("account/sessions/end", people.sign_out_others, "sessions-end"),
         act("account/time-zone", people.time_zone, "time-zone"),
-        act("account/notifications", notifications.wishes, "notifications"),
-        act("account/webhooks", notifications.hook_new, "account-webhooks"),
-        act("account/webhooks/<int:number>/<slug:verb>", notifications.hook_act, "account-webhook", "owner"),
+        act("account/notifications", hooks_and_secrets.wishes, "notifications"),
+        act("account/webhooks", hooks_and_secrets.hook_new, "account-webhooks"),
+        act("account/webhooks/<int:number>/<slug:verb>", hooks_and_secrets.hook_act, "account-webhook", "owner"),
         form("account/tokens/", views.tokens, "tokens", title="API tokens"),
         act("account/tokens/<int:token_id>/revoke", views.token_revoke, "token-revoke", "owner"),
         Page("tenants/<slug:name>/", people.tenant, "tenant", "tenant"),
         Page("tenants/<slug:name>/usage", usage.tenant_usage, "tenant-usage", "tenant"),
-        act("tenants/<slug:name>/webhooks", notifications.hook_new, "tenant-webhooks", "tenant"),
+        act("tenants/<slug:name>/webhooks", hooks_and_secrets.hook_new, "tenant-webhooks", "tenant"),
         act(
-            "tenants/<slug:name>/webhooks/<int:number>/<slug:verb>", notifications.hook_act, "tenant-webhook", "tenant"
+            "tenants/<slug:name>/webhooks/<int:number>/<slug:verb>",
+            hooks_and_secrets.hook_act,
+            "tenant-webhook",
+            "tenant",
         ),
-        act("tenants/<slug:name>/secrets", secrets.secret_new, "tenant-secrets", "tenant"),
-        act("tenants/<slug:name>/secrets/<str:secret>/remove", secrets.secret_end, "tenant-secret-remove", "tenant"),
+        act("tenants/<slug:name>/secrets", hooks_and_secrets.secret_new, "tenant-secrets", "tenant"),
+        act(
+            "tenants/<slug:name>/secrets/<str:secret>/remove",
+            hooks_and_secrets.secret_end,
+            "tenant-secret-remove",
+            "tenant",
+        ),
         act("tenants/<slug:name>/members/<str:username>", people.member, "tenant-member", "tenant"),
         act("tenants/<slug:name>/invite", people.invite, "tenant-invite", "tenant"),
         act(

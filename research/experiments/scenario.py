@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from portal.pages.laboratory.run.parallel import Task
-from portal.pages.laboratory.run.scenario import simulated
+from portal.pages.laboratory.run.simulating import simulated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

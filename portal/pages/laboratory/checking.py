@@ -17,8 +17,7 @@ from portal.pages.laboratory.errors import SimulationError as LabError
 from portal.pages.laboratory.limits import asked_check
 from portal.pages.laboratory.models import LabTrace
 from portal.pages.laboratory.sources.clusters import ClusterFile, cluster_parse
-from portal.pages.laboratory.sources.generated import tenant_names
-from portal.pages.laboratory.sources.generators import GENERATORS
+from portal.pages.laboratory.sources.generators import GENERATORS, tenant_names
 from portal.pages.laboratory.sources.traces import TraceFile
 from portal.planning.rounds.settings.knobs import knobs_current
 from scheduler.parameters import PARAMETERS
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from portal.pages.laboratory.models import Simulation
     from portal.people.tenants.models import User
     from scheduler.simulator.world.truth import TracedJob, World
+
 
 LONE_FORMATS = {name: form for name, form in FORMATS.items() if not form.companions}
 """Formats that read no other file beside the trace."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -57,14 +57,10 @@ class LabCommand(BaseCommand):
         except KeyboardInterrupt:
             self.stderr.write("berth: stopped")
             sys.exit(INTERRUPTED)
-        except BrokenPipeError:  # `| head` has read enough
-            _leave_quietly()
-
-
-def _leave_quietly() -> NoReturn:
-    """End with stdout sent to /dev/null: nobody reads it any more, and Python would report that as an error."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(0)
+        except BrokenPipeError:
+            # `| head` has read enough. Python would report it as an error that nobody reads the rest of stdout.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
 
 
 def outputs_check(paths: Mapping[str, Path | None]) -> None:

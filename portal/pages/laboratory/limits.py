@@ -1,4 +1,4 @@
-"""The limits of a simulation: the same for form, REST and command."""
+"""The limits of a simulation, the same for form, REST and command. Spawned processes load it: it needs no models."""
 
 from __future__ import annotations
 

@@ -20,14 +20,28 @@ from portal.work.previews.asking import Busy, Given, OutOfTime, TooCostly, asked
 from portal.work.previews.curves.files import curve_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from portal.pages.dashboard.parts.context import Choice
     from portal.work.artefacts.models import Artefact
     from portal.work.jobs.models import Job
 
 SCALES = ("linear", "log")
 AXES = ("step", "time")
 SMOOTHINGS = ("0", "0.6", "0.9")
+LABELS = {
+    "linear": "Linear",
+    "log": "Logarithmic",
+    "step": "By step",
+    "time": "By time",
+    "0": "As written",
+    "0.6": "Smoothed",
+    "0.9": "Smoother",
+}
+
+
+def choices_of(now: str, values: Sequence[str], url: Callable[[str], str]) -> list[Choice]:
+    return [{"value": each, "label": LABELS[each], "selected": each == now, "url": url(each)} for each in values]
 
 
 def curve_figure(

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.artefacts.curves import AXES, SCALES, SMOOTHINGS, curves_of
+from portal.pages.dashboard.artefacts.curves import AXES, SCALES, SMOOTHINGS, choices_of, curves_of
 from portal.pages.dashboard.artefacts.previews import picture_url, preview_or_why
 from portal.pages.dashboard.artefacts.tree import continue_url, file_row, page_url, tree_of
 from portal.pages.dashboard.parts.formatting import number
@@ -21,7 +21,7 @@ from portal.work.previews.curves.names import holds_curves
 if TYPE_CHECKING:
     from django.http import QueryDict
 
-    from portal.pages.dashboard.parts.context import Choice, PlotContext
+    from portal.pages.dashboard.parts.context import PlotContext
     from portal.people.tenants.models import User
     from portal.work.artefacts.selectors import Summary
     from portal.work.jobs.models import Job
@@ -91,7 +91,6 @@ def artefacts_context(*, job: Job, query: ArtefactQuery, user: User) -> dict[str
         "notes": list(found.notes[:NOTES_SHOWN]),
         "notes_more": max(0, len(found.notes) - NOTES_SHOWN) + found.notes_more,
         "all_url": _all_url(job, query.under) if any(row.size is not None for row in rows) else None,
-        "page_url": page_url(job),
         "tree_url": "?".join(part for part in parts if part),
         "shown_url": parts[0].replace("/tree", "/shown") + (f"?{parts[1]}" if parts[1] else ""),
         "may_remove": may(user, job.tenant, WORK),
@@ -153,9 +152,9 @@ def curves_make(job: Job, query: ArtefactQuery, *, most: int) -> dict[str, Any] 
     names = list(told["series"])
     return {
         "plots": [_plot(job, name, told["series"][name], query) for name in names[:most]],
-        "scales": _choices(job, query, "scale", SCALES, ("Linear", "Logarithmic")),
-        "axes": _choices(job, query, "axis", AXES, ("By step", "By time")) if told["times"] else [],
-        "smoothings": _choices(job, query, "smooth", SMOOTHINGS, ("As written", "Smoothed", "Smoother")),
+        "scales": choices_of(query.scale, SCALES, lambda to: page_url(job, **query.told(scale=to))),
+        "axes": choices_of(query.axis, AXES, lambda to: page_url(job, **query.told(axis=to))) if told["times"] else [],
+        "smoothings": choices_of(query.smooth, SMOOTHINGS, lambda to: page_url(job, **query.told(smooth=to))),
         "notes": told["notes"],
         "more": max(0, len(names) - most),
     }
@@ -173,20 +172,6 @@ def _plot(job: Job, name: str, series: list[Any], query: ArtefactQuery) -> PlotC
         "topics": "own-artefacts",
     }
     return plot | {"refresh_s": REFRESH_S} if job.state in LIVE else plot
-
-
-def _choices(
-    job: Job, query: ArtefactQuery, field: str, values: tuple[str, ...], labels: tuple[str, ...]
-) -> list[Choice]:
-    return [
-        {
-            "value": value,
-            "label": label,
-            "selected": getattr(query, field) == value,
-            "url": page_url(job, **query.told(**{field: value})),
-        }
-        for value, label in zip(values, labels, strict=True)
-    ]
 
 
 def _quota(job: Job, found: Summary) -> dict[str, Any]:

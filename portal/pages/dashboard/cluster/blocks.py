@@ -29,7 +29,8 @@ def blocks_context(snapshot: Snapshot) -> dict[str, Any] | None:
     placeable = {size: _placeable(size, nodes, facts) for size in sizes}
     make_rows = _type_rows if snapshot.is_large else _node_rows
     rows = make_rows(nodes, sizes, facts)
-    rows.append(_total_row(placeable, nodes, facts))
+    cells = [{"text": number(count), "fill": ramp_of(count)} for count in placeable.values()]
+    rows.append({"name": "Placeable now", "note": _amounts(_sum_idle(nodes, facts)), "cells": cells, "total": True})
     rows.append(_waiting_row(sizes, placeable, _bucketed(demand, sizes), _bucketed(at_quota, sizes)))
     return {
         "sentence": _sentence(nodes, demand, facts),
@@ -104,16 +105,14 @@ def _type_rows(nodes: list[int], sizes: list[int], facts: Facts) -> list[dict[st
         {
             "name": name,
             "note": _amounts(_sum_idle(places, facts)),
-            "cells": [_type_cell(size, places, facts) for size in sizes],
+            "cells": [
+                {"text": number(count) if count else DASH, "fill": ramp_of(count)}
+                for count in (_placeable(size, places, facts) for size in sizes)
+            ],
             "total": False,
         }
         for name, places in sorted(by_type.items())
     ]
-
-
-def _type_cell(size: int, places: list[int], facts: Facts) -> dict[str, Any]:
-    count = _placeable(size, places, facts)
-    return {"text": number(count) if count else DASH, "fill": ramp_of(count)}
 
 
 def _sum_idle(places: list[int], facts: Facts) -> tuple[int, int]:
@@ -139,12 +138,8 @@ def _cell(size: int, idle: tuple[int, int], gpu_count: int) -> dict[str, Any]:
 
 
 def ramp_of(count: int) -> str:
+    """Return the `fill` of a cell with room; one that is short has `short-1` and so on."""
     return f"ramp-{min(count, STEPS - 1) + 1}" if count else "none"
-
-
-def _total_row(placeable: dict[int, int], nodes: list[int], facts: Facts) -> dict[str, Any]:
-    cells: list[dict[str, Any]] = [{"text": number(count), "fill": ramp_of(count)} for count in placeable.values()]
-    return {"name": "Placeable now", "note": _amounts(_sum_idle(nodes, facts)), "cells": cells, "total": True}
 
 
 def _waiting_row(

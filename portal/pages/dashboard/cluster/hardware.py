@@ -31,7 +31,7 @@ def finding_rows(node: Node, snapshot: Snapshot) -> list[dict[str, Any]]:
     operates = snapshot.user.is_operator
     rows: list[dict[str, Any]] = [
         {
-            "what": _subject(each["subject"]),
+            "what": "Node" if each["subject"] == "node" else f"GPU {each['subject'].removeprefix('gpu:')}",
             "level": "overruled" if f"{each['subject']} {each['check']}" in node.overruled else LEVELS[each["level"]],
             "bad": each["level"] == "fail",
             "detail": each["detail"],
@@ -47,10 +47,6 @@ def finding_rows(node: Node, snapshot: Snapshot) -> list[dict[str, Any]]:
             {"what": f"GPU {each['gpu']}", "level": "no new jobs", "bad": False, "detail": detail, "remedy": remedy}
         )
     return rows
-
-
-def _subject(subject: str) -> str:
-    return "Node" if subject == "node" else f"GPU {subject.removeprefix('gpu:')}"
 
 
 def gpu_rows(node: Node, snapshot: Snapshot) -> list[dict[str, Any]]:

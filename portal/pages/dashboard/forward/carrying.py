@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from portal.nodes.channel import channel_of
-from portal.pages.dashboard.terminal.session import CALL_S
+from portal.pages.dashboard.terminal.session import CALL_S, Ended, first_done
 from workers.protocol.frames import ClosedError, FrameError, Kind, Stream, pack, pack_end, unpack
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 MOST_STREAMS = 32
 """Connections of one forwarded port. A browser opens six, and one more for each running notebook."""
 TOO_MANY = f"{MOST_STREAMS} connections to this port are open, which is the most. Close one."
-
-Ended = tuple[str, str]
 
 
 class Connections:
@@ -80,13 +78,7 @@ class Connections:
             return "away", str(error)
         try:
             await self._send(pack(Kind.OPENED, near.number))
-            ways = [asyncio.ensure_future(each) for each in (_there(near, far), _back(far, near))]
-            try:
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for way in ways:
-                    way.cancel()
-                await asyncio.gather(*ways, return_exceptions=True)
+            await first_done(_there(near, far), _back(far, near))
         except OSError:  # the program is gone
             return "left", ""
         finally:

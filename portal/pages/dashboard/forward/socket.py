@@ -20,7 +20,7 @@ from portal.foundation.errors import BerthError
 from portal.pages.dashboard.forward.carrying import Connections
 from portal.pages.dashboard.terminal.callers import ASKED_S, AWAY, program_serve
 from portal.pages.dashboard.terminal.rights import PLACES, begun_record, ended_record
-from portal.pages.dashboard.terminal.session import Ended, ended_tell, json_of, session_watch
+from portal.pages.dashboard.terminal.session import Ended, ended_tell, first_done, json_of, session_watch
 from workers.protocol.frames import FrameError
 
 if TYPE_CHECKING:
@@ -92,14 +92,11 @@ async def _recorded(caller: Caller, receive: Any, send: Any, place: Place, port:
 async def _carried(caller: Caller, receive: Any, send: Any, place: Place, port: int) -> Ended:
     asked = {**place.asked, "kind": "port", "port": port}
     connections = Connections(place, asked, lambda frame: send({"type": "websocket.send", "bytes": frame}))
-    ways = [asyncio.ensure_future(each) for each in (_hear(receive, connections), _watch(caller, place, connections))]
     try:
-        done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        return next(iter(done)).result()
+        done = await first_done(_hear(receive, connections), _watch(caller, place, connections))
+        ended: Ended = done.result()
+        return ended
     finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
         await connections.close()
 
 

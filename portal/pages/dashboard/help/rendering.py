@@ -80,7 +80,7 @@ def guide_render(guide: Guide) -> Rendered:
 
 
 def _headings_mark(tokens: Sequence[Token]) -> list[Heading]:
-    """Give each heading its anchor, a number behind it where two are alike; return them in order."""
+    """Give each heading its anchor, a number behind it where two are equal; return them in order."""
     found: list[Heading] = []
     seen: dict[str, int] = {}
     for opening, inline in itertools.pairwise(tokens):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import F, Prefetch
 from django.urls import reverse
 
-from portal.pages.dashboard.home.lines import HOURS, start_line
 from portal.pages.dashboard.jobs.query import MINE, WITHIN, ListQuery, states_named
 from portal.pages.dashboard.jobs.rows import array_summary, gpus_words
 from portal.pages.dashboard.jobs.why import remedy_for
 from portal.pages.dashboard.parts.expected import expected_end, ran_s
 from portal.pages.dashboard.parts.formatting import duration, number
+from portal.pages.dashboard.parts.marks import LINE_HOURS, start_line
 from portal.planning.estimation.selectors import progress_fractions
 from portal.planning.rounds.read.figures import JobNumbers
 from portal.planning.rounds.read.forecasts import ranges_trust, starts_of
@@ -23,8 +22,6 @@ from portal.work.jobs.models import Allocation, Attempt, Job
 from portal.work.jobs.states import FINAL, LIVE, RETRIED, JobState
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from portal.pages.dashboard.home.scope import Scope
     from portal.pages.dashboard.parts.context import Rich, Segment
     from portal.planning.rounds.read.forecasts import Start
@@ -62,26 +59,15 @@ def _group(name: str, count: int, rows: list[dict[str, Any]], url: str, note: st
 # ---- running ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Live:
-    """The material of rows of running jobs."""
-
-    now: datetime
-    attempts: dict[int, Attempt]
-    done: dict[int, float]
-    mine: bool
-
-
 def _running(scope: Scope) -> dict[str, Any]:
     jobs = scope.jobs.filter(state__in=LIVE)
     rows = _read(jobs.order_by(F("started_at").desc(nulls_first=True), "-pk"))
     allocations = Prefetch("allocations", Allocation.objects.select_related("node").order_by("rank"))
     attempts = Attempt.objects.runs().live().filter(job__in=rows).select_related("speed")
     live = {attempt.job_id: attempt for attempt in attempts.prefetch_related(allocations)}
-    made = _Live(scope.now, live, progress_fractions(rows), scope.is_mine)
-    return _group(
-        "Running", jobs.count(), [_run_row(job, made) for job in rows], _list_url(scope, state=states_named(LIVE))
-    )
+    done = progress_fractions(rows)
+    made = [_run_row(job, scope, live.get(job.pk), done.get(job.pk)) for job in rows]
+    return _group("Running", jobs.count(), made, _list_url(scope, state=states_named(LIVE)))
 
 
 def _blank(job: Job, mine: bool) -> dict[str, Any]:
@@ -91,17 +77,17 @@ def _blank(job: Job, mine: bool) -> dict[str, Any]:
         "url": reverse("job-detail", args=[job.number]),
         "state": job.state,
         "owner": None if mine else job.owner.username,
-        "about": f"array of {number(job.array_size)} tasks" if job.array_size else "",
+        "about": f"array of {number(job.array_size)} tasks" if job.array_size else "",  # "ran 5 h 20 min"
         "gpus": _gpus(job, None),
         "where": "",
-        "bar": None,
+        "bar": None,  # per cent
         "array": array_summary(job) if job.array_size else None,
-        "line": None,
+        "line": None,  # of the next hours, with the start range
         "goes": "",
         "remedy": None,
         "from_at": None,
         "to_at": None,
-        "when": "",
+        "when": "",  # "ends", "starts", "ended"
         "tone": "",
     }
 
@@ -117,17 +103,16 @@ def _gpus(job: Job, attempt: Attempt | None) -> Rich:
     return [*segments, {"text": " GPU" if one else " GPUs"}]
 
 
-def _run_row(job: Job, live: _Live) -> dict[str, Any]:
-    row, attempt = _blank(job, live.mine), live.attempts.get(job.pk)
+def _run_row(job: Job, scope: Scope, attempt: Attempt | None, fraction: float | None) -> dict[str, Any]:
+    row = _blank(job, scope.is_mine)
     if job.array_size:
         return {**row, "goes": row["array"]["words"] if row["array"] else ""}
     if attempt is None:
         return row
-    fraction = live.done.get(job.pk)
-    end = expected_end(job, attempt, fraction, live.now)
+    end = expected_end(job, attempt, fraction, scope.now)
     return {
         **row,
-        "about": f"ran {duration(ran_s(job, attempt, live.now))}",
+        "about": f"ran {duration(ran_s(job, attempt, scope.now))}",
         "gpus": _gpus(job, attempt),
         "where": ", ".join(part.node.name for part in attempt.allocations.all()),
         "bar": None if fraction is None else 100 * fraction,
@@ -160,7 +145,7 @@ def _waiting(scope: Scope) -> dict[str, Any]:
     rows = [found[pk] for pk in first if pk in found]
     numbers, starts = JobNumbers(job.reason_figures for job in rows), starts_of(rows, scope.now)
     made = [_wait_row(job, scope, numbers, starts.get(job.pk)) for job in rows]
-    note = f"bars: the next {HOURS} h; {ranges_trust()}" if any(row["line"] for row in made) else ""
+    note = f"bars: the next {LINE_HOURS} h; {ranges_trust()}" if any(row["line"] for row in made) else ""
     return _group("Waiting", jobs.count(), made, _list_url(scope, state=states_named(WAITING)), note)
 
 

@@ -10,7 +10,7 @@ from django.urls import reverse
 from portal.pages.dashboard.jobs.query import MINE, WITHIN, ListQuery, states_named
 from portal.pages.dashboard.parts.expected import expected_end, limit_at
 from portal.pages.dashboard.parts.formatting import duration, number
-from portal.pages.dashboard.parts.quotas import near
+from portal.pages.dashboard.parts.waiting import WAITING, quota_near
 from portal.people.accounts.models import Looked
 from portal.planning.estimation.selectors import progress_fractions
 from portal.planning.offers.models import JobOffers
@@ -18,10 +18,7 @@ from portal.work.jobs.models import Attempt
 from portal.work.jobs.states import LIVE, QUEUED, RETRIED, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from portal.pages.dashboard.home.scope import Scope
-    from portal.people.tenants.models import Tenant
     from portal.work.jobs.models import Job
 
 SHOWN = 3
@@ -38,7 +35,7 @@ WORDS = {
 
 
 def needs_make(scope: Scope) -> list[dict[str, Any]]:
-    """Return at most three lines. Eight queries at most."""
+    """Return at most three lines. `what` and `jobs` say which line a dismissal puts aside. Eight queries at most."""
     lines = [*_failures(scope), *_offers(scope), *_limits(scope), *_quotas(scope)]
     return lines[:SHOWN]
 
@@ -74,12 +71,11 @@ def _failures(scope: Scope) -> list[dict[str, Any]]:
 
 
 def _failure(job: Job) -> dict[str, Any]:
-    detail = f": {job.end_detail}" if job.end_detail else ""
     return {
         "icon": "s-failed",
         "tone": "fail",
         "lead": f"#{job.number} {job.name} {WORDS.get(JobState(job.state), 'failed')}",
-        "text": detail.removeprefix(": "),
+        "text": job.end_detail,
         "url": reverse("job-detail", args=[job.number]),
         "act": "See why",
         "what": "end",
@@ -152,28 +148,17 @@ def _limits(scope: Scope) -> list[dict[str, Any]]:
 
 def _quotas(scope: Scope) -> list[dict[str, Any]]:
     for tenant in scope.tenants:
-        used = scope.use[tenant.pk]
-        rows = (
-            ("GPUs at one time", used.gpus, tenant.gpu_quota, LIVE),
-            ("CPU cores at one time", used.cores, tenant.core_quota, LIVE),
-            ("waiting jobs", used.queued_jobs, tenant.queued_jobs_quota, QUEUED),
-        )
-        for label, now, quota, states in rows:
-            if quota and near(now, quota):
-                return [_quota(tenant, label, now, quota, states)]
+        if (found := quota_near(tenant, scope.use[tenant.pk])) is not None:
+            label, used, quota, after = found
+            line = {
+                "icon": "alert-triangle",
+                "tone": "wait",
+                "lead": f"{tenant.name} uses {number(used)} of its {number(quota)} {label}:",
+                "text": after,
+                "url": ListQuery(tenant=tenant.name, state=states_named(QUEUED if label == WAITING else LIVE)).url(),
+                "act": "Its waiting jobs" if label == WAITING else "Its running jobs",
+                "what": "",
+                "jobs": "",
+            }
+            return [line]
     return []
-
-
-def _quota(tenant: Tenant, label: str, now: float, quota: int, states: Collection[str]) -> dict[str, Any]:
-    full = now >= quota
-    after = "a further one is refused" if label == "waiting jobs" else "further jobs wait for it"
-    return {
-        "icon": "alert-triangle",
-        "tone": "wait",
-        "lead": f"{tenant.name} uses {number(now)} of its {number(quota)} {label}:",
-        "text": f"{after}{'' if full else ' soon'}.",
-        "url": ListQuery(tenant=tenant.name, state=states_named(states)).url(),
-        "act": "Its waiting jobs" if states is QUEUED else "Its running jobs",
-        "what": "",
-        "jobs": "",
-    }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import Sum
 
 from portal.pages.dashboard.parts.formatting import number, share
-from portal.pages.dashboard.parts.quotas import near
+from portal.pages.dashboard.parts.waiting import near
 from portal.people.tenants.models import Tenant
 from portal.work.jobs.models import Attempt
 from portal.work.jobs.use import GPU_MILLI, gpus_of
@@ -21,12 +21,16 @@ CELLS = 40
 
 
 def share_make(scope: Scope, *, gpus_total: int) -> dict[str, Any] | None:
-    """Return the card of the scope's tenant; None without a tenant. Eight queries."""
+    """Return the card of the scope's tenant; None without a tenant. Eight queries.
+
+    On few GPUs a bar's `cells` name each GPU's holder; else `parts` of `total` are drawn.
+    """
     tenant = scope.tenant
     if tenant is None:
         return None
     use = scope.use[tenant.pk]
-    mine = _mine(scope, tenant)
+    live = Attempt.objects.filter(ended_at=None, job__tenant=tenant, job__owner=scope.user)
+    mine = gpus_of(live.aggregate(milli=Sum(GPU_MILLI))["milli"] or 0)
     bars = [_gpus(tenant, use, mine, gpus_total), _cluster(tenant, use, gpus_total)]
     bars += [
         _quota("CPU cores", use.cores, tenant.core_quota),
@@ -35,7 +39,6 @@ def share_make(scope: Scope, *, gpus_total: int) -> dict[str, Any] | None:
     rest = max(0.0, use.gpus - mine)
     return {
         "tenant": tenant.name,
-        "url": None,
         "bars": [bar for bar in bars if bar is not None],
         "legend": [("mine", f"you {_held(mine)}"), ("ours", f"others of {tenant.name} {_held(rest)}")],
     }
@@ -44,11 +47,6 @@ def share_make(scope: Scope, *, gpus_total: int) -> dict[str, Any] | None:
 def _held(gpus: float) -> str:
     """13, 5.5, 0.25: parts of GPUs are shown, so that mine and the others' add up to the whole."""
     return number(gpus, next((digits for digits in (0, 1) if round(gpus, digits) == round(gpus, 2)), 2))
-
-
-def _mine(scope: Scope, tenant: Tenant) -> float:
-    live = Attempt.objects.filter(ended_at=None, job__tenant=tenant, job__owner=scope.user)
-    return gpus_of(live.aggregate(milli=Sum(GPU_MILLI))["milli"] or 0)
 
 
 def _gpus(tenant: Tenant, use: Use, mine: float, gpus_total: int) -> dict[str, Any]:

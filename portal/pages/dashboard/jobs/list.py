@@ -104,6 +104,7 @@ def _columns_shown(columns: Sequence[str], rows: Sequence[JobRow]) -> list[str]:
 
 
 def _picker(columns: Sequence[str], view: JobView | None) -> dict[str, Any]:
+    """Return name and label of each column, whether it is shown and whether it always is; the shown ones first."""
     others = [name for name in COLUMNS if name not in columns]
     choices = [(name, COLUMNS[name].label, name in columns, name == ALWAYS) for name in (*columns, *others)]
     return {"choices": choices, "usual": list(columns) == list(USUAL), "of_view": view.name if view else None}
@@ -133,7 +134,7 @@ def _views(views: Sequence[JobView], view: JobView | None, *, user: User, tenant
 
 
 def _fields(query: ListQuery) -> dict[str, Any]:
-    """Return the form of further filters, and those in force with the address that clears each."""
+    """Return the form of further filters (choices: value, words, selected), and those in force with the address without each."""
     named = {"owner": "" if query.owner == MINE else query.owner, "node": query.node, "label": query.label}
     on = [(name.title(), value, query.url(**{name: ""})) for name, value in named.items() if value]
     if query.looked:

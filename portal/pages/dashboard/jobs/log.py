@@ -1,6 +1,6 @@
 """The log viewer's lines: both streams of a part in the order they came, read on from a cursor.
 
-The cursor is `lines.stdout.stderr`: how many lines were given, and up to which byte of each stream. What stands behind the
+The cursor is `lines.stdout.stderr`: how many lines were given, and up to which byte of each stream. The text behind the
 last newline is given as `open`, as it is now, and again until it is whole. A look reads a bounded part of the log.
 """
 

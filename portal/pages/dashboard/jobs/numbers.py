@@ -29,7 +29,8 @@ def numbers_make(job: Job, why: dict[str, Any]) -> dict[str, Any] | None:
     """Show what the scheduler saw: only figures that it recorded."""
     if why["age_s"] is None or job.array_size:
         return None
-    facts = [_wait(why), _age(why), _ratio(why), _place(why), _share(why)]
+    wait: Fact = {"label": "Wait", "value": span_words(why["wait_s"]), "note": "eligible waiting, all attempts"}
+    facts = [wait, _age(why), _ratio(why), _place(why), _share(why)]
     if not job.shareable:  # windows hand out whole GPUs
         facts.append(_window(why))
     return {
@@ -48,10 +49,6 @@ def span_words(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _wait(why: dict[str, Any]) -> Fact:
-    return {"label": "Wait", "value": span_words(why["wait_s"]), "note": "eligible waiting, all attempts"}
 
 
 def _age(why: dict[str, Any]) -> Fact:
@@ -142,9 +139,9 @@ def _row(
         "gpus": str(each["gpus"]),
         "cores": str(each["cores"]),
         "throughput": None if each["throughput"] is None else f"{each['throughput']:.4g}",
-        "goodness": each["gain"],
-        "weight": why["weight"],
-        "objective": each["value"],
+        "goodness": each["gain"],  # G
+        "weight": why["weight"],  # w
+        "objective": each["value"],  # w x G x factor
         "loss": loss if loss and abs(loss) >= 0.005 else None,
         "verdict": verdict,
         "result": result,

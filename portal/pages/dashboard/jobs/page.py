@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 from django.utils import timezone
 
-from portal.pages.dashboard.artefacts.lineage import lineage_make
 from portal.pages.dashboard.artefacts.page import artefacts_card
-from portal.pages.dashboard.jobs.chain.page import chain_make
+from portal.pages.dashboard.jobs.chain.page import chain_make, lineage_make
 from portal.pages.dashboard.jobs.facts import facts_make, payload_rows
 from portal.pages.dashboard.jobs.numbers import numbers_make
 from portal.pages.dashboard.jobs.rows import actions_of, failed_count
@@ -171,7 +170,6 @@ def _actions(job: Job) -> list[dict[str, Any]]:
             "verb": verb,
             "label": f"Retry {failed_count(job)} failed" if verb == "retry" and job.array_size else LABELS[verb],
             "confirm": confirm.get(verb),
-            "disabled": None,
         }
         for verb in reversed(actions_of(job))
     ]

@@ -1,4 +1,4 @@
-"""What the page of a running job offers: more time, and to keep it although nobody uses it."""
+"""Offers on the page of a running job: more time, and to keep it although nobody uses it."""
 
 from __future__ import annotations
 

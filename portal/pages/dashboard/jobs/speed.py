@@ -1,4 +1,4 @@
-"""A job's speed: what it measured itself beside what was predicted, and how its cores were tuned."""
+"""A job's speed, as it measured it itself and as it was predicted, and how its cores were tuned."""
 
 from __future__ import annotations
 
@@ -43,8 +43,11 @@ def speed_make(job: Job, attempts: Sequence[Attempt]) -> dict[str, Any] | None:
         empty = (
             "It records no iterations, so its speed is assumed. The user's guide says how a job tells Berth its own."
         )
-    dropped = sum(each.dropped for each in speeds)
-    facts = [*_progress(job, progress_of(job), speeds), *_queries(job, speeds), *_unsaved(speeds), *_dropped(dropped)]
+    facts = [*_progress(job, progress_of(job), speeds), *_queries(job, speeds), *_unsaved(speeds)]
+    if dropped := sum(each.dropped for each in speeds):
+        facts.append(
+            _fact("Records dropped", f"{dropped:,}", None, "what it wrote into BERTH_RECORDS_DIR was no record")
+        )
     return {"facts": facts, "rows": rows, "empty": empty}
 
 
@@ -59,7 +62,7 @@ def _row(attempt: Attempt, speed: AttemptSpeed) -> dict[str, Any]:
         "source": SOURCES.get(speed.predicted_source, ""),
         "deviation": measured / predicted - 1 if measured and predicted else None,
         "iterations": speed.iterations,
-        "lost": speed.samples_lost if attempt.ended_at else None,
+        "lost": speed.samples_lost if attempt.ended_at else None,  # None too where it reported no checkpoint
     }
 
 
@@ -111,11 +114,6 @@ def _fact(label: str, value: str, at: datetime | None, note: str | None = None) 
 def _words(seconds: float) -> str:
     minutes = seconds / 60
     return f"{minutes / 60:.1f} h" if minutes >= 60 else f"{minutes:.0f} min" if minutes >= 1 else "under a minute"
-
-
-def _dropped(count: int) -> list[Fact]:
-    note = "what it wrote into BERTH_RECORDS_DIR was no record"
-    return [{"label": "Records dropped", "value": f"{count:,}", "note": note}] if count else []
 
 
 OUTCOMES = {

@@ -163,8 +163,8 @@ def _span(
     return {
         "kind": kind,
         "from_at": start.isoformat(),
-        "to_at": end.isoformat() if end else None,
-        "gpus": gpus,
+        "to_at": end.isoformat() if end else None,  # None: still going
+        "gpus": gpus,  # the bar's height
         "label": label or {"waiting": "waiting", "held": "held"}.get(kind, ""),
         "caption": caption,
     }

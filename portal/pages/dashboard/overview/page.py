@@ -18,17 +18,18 @@ from portal.pages.dashboard.board.board import GROUPINGS, groupings
 from portal.pages.dashboard.board.feed import HORIZONS_H
 from portal.pages.dashboard.overview.nodes import node_contexts
 from portal.pages.dashboard.overview.queue import idle_notice, next_context, tenant_shares
-from portal.pages.dashboard.overview.tiles import fragments_of, tile_contexts
+from portal.pages.dashboard.overview.tiles import tile_contexts
 from portal.pages.dashboard.parts import figures
 from portal.pages.dashboard.parts.formatting import count_of, number
 from portal.pages.dashboard.parts.snapshot import Snapshot, shared_html
-from portal.pages.dashboard.rounds.listing import solve_ms
+from portal.pages.dashboard.rounds.listing import fragments_of, solve_ms
 from portal.planning.rounds.read.bars import fragment_bars
 from portal.planning.rounds.read.history import points_since, raqlr_course
 from portal.planning.rounds.record.metrics import hold_s
 
 if TYPE_CHECKING:
-    from portal.pages.dashboard.board.facts import Facts
+    from collections.abc import Callable
+
     from portal.pages.dashboard.parts.context import Choice, PlotContext
     from portal.planning.rounds.models import Planning
 
@@ -62,18 +63,13 @@ def board_url(hours: int) -> str:
 def board_context(snapshot: Snapshot) -> dict[str, Any]:
     """Return the strips' frame; the figures come as JSON."""
     facts = snapshot.facts
+    counts = Counter(HEALTHS[each] for each in facts.health)
     return {
         "groupings": [
             {"value": name, "label": GROUPINGS[name], "selected": name == "type"} for name in groupings(facts)
         ],
-        "note": _board_note(facts),
-        "hours": int(snapshot.hours),
+        "note": ", ".join(f"{number(counts[word])} {word}" for word in HEALTHS if counts[word]),
     }
-
-
-def _board_note(facts: Facts) -> str:
-    counts = Counter(HEALTHS[each] for each in facts.health)
-    return ", ".join(f"{number(counts[word])} {word}" for word in HEALTHS if counts[word])
 
 
 def fragment_html(name: str, snapshot: Snapshot) -> str:

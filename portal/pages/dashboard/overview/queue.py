@@ -11,7 +11,7 @@ from portal.pages.dashboard.board.facts import UP
 from portal.pages.dashboard.parts.expected import starts_make
 from portal.pages.dashboard.parts.formatting import number
 from portal.pages.dashboard.parts.snapshot import OTHER_TENANT
-from portal.pages.dashboard.parts.waiting_words import aside_words
+from portal.pages.dashboard.parts.waiting import aside_words
 from portal.people.tenants.models import Tenant
 from portal.planning.rounds.read.figures import JobNumbers
 from portal.planning.rounds.read.forecasts import foretold_first, ranges_trust, start_told

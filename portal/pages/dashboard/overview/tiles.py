@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.pages.dashboard.parts.formatting import duration, number
+from portal.pages.dashboard.rounds.listing import fragments_of
 from portal.planning.rounds.read.history import points_evenly, points_since, raqlr_course
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def _spark(
 def _spark_of(
     values: list[float | None], *, high: float | None, kind: str = "line", tone: str = "accent"
 ) -> dict[str, Any] | None:
-    """Return the course of a figure; None without a known value. `high` None: the largest one."""
+    """Return the course of a figure; None without a known value. `high`: the top of the scale; None: the largest value."""
     known = [each for each in values if each is not None]
     if not known:
         return None
@@ -68,6 +69,7 @@ def _share(name: str) -> Callable[[dict[str, Any]], float | None]:
 
 
 def _tile(name: str, label: str, text: str | None, unit: str | None, denominator: str, **more: Any) -> dict[str, Any]:
+    """Return a tile. `name` is a stable id; `denominator` says the whole: "19 of 24 allocated"."""
     figure = "no data" if text is None else text
     return {
         "name": name,
@@ -198,9 +200,3 @@ def _fragments(snapshot: Snapshot, points: Sequence[Point]) -> dict[str, Any]:
         "A round's figure is its plannings' mean, weighted by how long each one's held.",
         spark=_spark(points[::-2][::-1], fragments_of, high=None, kind="bars", tone="wait"),
     )
-
-
-def fragments_of(metrics: dict[str, Any]) -> float | None:
-    if metrics.get("fragments_cores") is None:
-        return None
-    return metrics["fragments_cores"] + metrics["fragments_scattered"] + (metrics.get("fragments_kept") or 0)

@@ -1,4 +1,4 @@
-"""Contexts of templates that several pages use. Those of one page are in the `context` of its own room.
+"""Shapes that several rooms fill or read. A context of one function for one template is a plain dict, written there.
 
 Rules for all that fill these. A figure that is not computed is None and its block is then absent, never 0 or "n/a".
 Times are ISO 8601 UTC strings; the browser shows them in the reader's zone. Durations are seconds, shares are 0..1

@@ -14,6 +14,8 @@ from django.utils.safestring import SafeString
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from portal.planning.rounds.read.forecasts import Start
+
 SPARK_WIDTH, SPARK_HEIGHT = 160, 30
 TIMELINE_BASE, TIMELINE_UNIT = 46, 42  # y of the axis, height of the tallest bar, in px
 LOW_BAR = 16  # height of a stretch without GPUs of its own, in px
@@ -31,8 +33,10 @@ HATCH = SafeString(
 )
 
 
-def sparkline(spark: dict[str, Any], label: str) -> SafeString:
+def sparkline(spark: dict[str, Any] | None, label: str) -> SafeString:
     """A line that ends in a dot, or bars, on a baseline. Values that are None leave a gap."""
+    if not spark:
+        return SafeString("")
     values = spark["values"]
     low, high = spark["low"], max(spark["high"], spark["low"] + 1e-9)
     heights = [None if v is None else (min(max(v, low), high) - low) / (high - low) for v in values]
@@ -114,7 +118,7 @@ def stacked(parts: Sequence[tuple[str, float]], total: float | None, label: str)
     )
 
 
-def round_bar(count: int, highest: float) -> SafeString:
+def round_bar(count: int | None, highest: float) -> SafeString:
     height = 20 * _part(count, highest) / 100
     return format_html(
         '<svg class="b-round-bar" width="14" height="20" aria-hidden="true">'
@@ -204,4 +208,36 @@ def _span_words(span: dict[str, Any], *, left: float, width: float, y: float) ->
         f"{left:.2f}",
         TIMELINE_BASE + 16,
         caption if len(caption) * CHARACTER_PERCENT <= width else "",
+    )
+
+
+LINE_HOURS = 3
+"""How far the short line of a waiting job reaches."""
+LEAST_LINE = 1.4
+"""Per cent of the line that a range takes at least."""
+
+
+def start_line(start: Start, now: datetime) -> SafeString:
+    """The next hours from now: waiting until the range, and the range as a block; ticks at full hours."""
+
+    def at(moment: datetime | None) -> float:
+        if moment is None:
+            return 100.0
+        return min(100.0, max(0.0, 100.0 * (moment - now).total_seconds() / (3600.0 * LINE_HOURS)))
+
+    left = min(at(start.earliest_at), 100.0 - LEAST_LINE)
+    ticks = format_html_join(
+        "",
+        '<rect class="b-home-tick" x="{}%" y="2" width="1" height="8"></rect>',
+        ((f"{100.0 * hour / LINE_HOURS:.2f}",) for hour in range(1, LINE_HOURS)),
+    )
+    return format_html(
+        '<svg class="b-home-line" width="100%" height="12" aria-hidden="true">'
+        '<line class="b-home-ahead" x1="0" x2="100%" y1="6" y2="6"></line>{}'
+        '<rect class="b-home-wait" x="0" y="5" width="{}%" height="2"></rect>'
+        '<rect class="b-way-start" x="{}%" y="1" width="{}%" height="10" rx="2"></rect></svg>',
+        ticks,
+        f"{left:.2f}",
+        f"{left:.2f}",
+        f"{max(LEAST_LINE, at(start.latest_at) - left):.2f}",
     )

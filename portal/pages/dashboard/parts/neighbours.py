@@ -1,4 +1,4 @@
-"""A job beside others, in words: whom it shares a GPU with, which GPUs are kept for whom, which CPU jobs were slowed for whom."""
+"""A job and others, in words: those on one GPU, GPUs that are kept for a job, CPU jobs that were slowed for another."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def _row(slowing: Slowing, called: Callable[[Job], str], link: Callable[[Job], s
         "url": link(job),
         "from_at": slowing.from_at.isoformat(),
         "to_at": slowing.to_at.isoformat() if slowing.to_at else None,
-        "seconds": _brief(slowing),
+        "seconds": _brief(slowing),  # where it was for less than a minute: both clocks may show the same
         "why": reason(slowing, helped),
         "kept": FRACTIONS.get(slowing.share, f"{100 * slowing.share:.0f} %"),
         "end": outcome,

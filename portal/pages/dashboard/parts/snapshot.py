@@ -1,7 +1,7 @@
 """One look at the cluster for one answer: each part is read once, when a page or fragment first asks for it.
 
 Values that are the same for every reader (facts, queue) come from the shared values that one process computes for all, and so
-does the HTML of fragments. What names jobs is read for the reader, of all nodes or of `names` only.
+does the HTML of fragments. Parts that name jobs are read for the reader, of all nodes or of `names` only.
 """
 
 from __future__ import annotations

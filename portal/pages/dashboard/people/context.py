@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils.safestring import mark_safe
 
-from portal.pages.dashboard.parts.quotas import near
-from portal.pages.dashboard.people.secrets import secrets_context
+from portal.pages.dashboard.parts.waiting import near
 from portal.people.accounts.members import DAYS, invitations_open, members_of
 from portal.people.accounts.models import SecondFactor
 from portal.people.accounts.required import required_missing
 from portal.people.accounts.second import factor_picture, factor_uri, readable
 from portal.people.accounts.sessions import sessions_of
 from portal.people.tenants.models import Membership, Tenant
-from portal.people.tenants.rights import MANAGE, MEANINGS, may
+from portal.people.tenants.rights import MANAGE, MEANINGS, WORK, may
 from portal.people.tenants.selectors import time_zones
 from portal.work.artefacts.selectors import largest_of, tenant_use
 from portal.work.jobs.use import tenants_use
 from portal.work.notifications.choosing import HOOKS_MOST, hooks_of, wishes_of
 from portal.work.notifications.events import EVENTS
 from portal.work.notifications.mail import mail_address, mail_offered
+from portal.work.secrets.models import Secret
+from portal.work.secrets.services import LONGEST_BYTES, MOST_SECRETS
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -43,16 +44,7 @@ def account_context(
         **_notifications(request.user),
         "time_zone": request.user.time_zone,
         "time_zones": time_zones(),
-        "sessions": [
-            {
-                "number": row.pk,
-                "at": row.at.isoformat(),
-                "address": row.address,
-                "browser": row.browser or "unknown browser",
-                "here": row.session_key == request.session.session_key,
-            }
-            for row in sessions_of(request.user)
-        ],
+        "sessions": [(row, row.session_key == request.session.session_key) for row in sessions_of(request.user)],
         "memberships": list(
             Membership.objects.filter(user=request.user).select_related("tenant").order_by("tenant__name")
         ),
@@ -125,8 +117,18 @@ def tenant_context(user: User, tenant: Tenant, link: str | None = None) -> dict[
         "quotas": _quotas(tenant),
         "artefacts": _artefacts(tenant),
         "link": link,
-        **secrets_context(user, tenant),
+        **_secrets(user, tenant),
         **(_hooks(tenant=tenant) if manages else {}),
+    }
+
+
+def _secrets(user: User, tenant: Tenant) -> dict[str, Any]:
+    rows = list(Secret.objects.filter(tenant=tenant).defer("sealed"))
+    return {
+        "secrets": rows,
+        "sets_secrets": may(user, tenant, WORK),
+        "secrets_full": len(rows) >= MOST_SECRETS,
+        "secret_most": LONGEST_BYTES,
     }
 
 

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.parts.formatting import DASH, count_of, duration, number, share
-from portal.pages.dashboard.parts.waiting_words import aside_words, counted, eligible_words
+from portal.pages.dashboard.parts.waiting import aside_words, counted, eligible_words
 from portal.pages.dashboard.queue.rows import Rows
 from portal.people.tenants.models import Tenant
 from portal.planning.rounds.read.figures import QUEUES

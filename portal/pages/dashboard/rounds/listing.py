@@ -91,11 +91,11 @@ def planning_row(row: Planning) -> dict[str, Any]:
         "gap": row.solver.get("gap"),
         "solve_ms": solve_ms(row),
         "total_ms": round(1000 * (row.load_s + row.plan_s + row.apply_s)),
-        "fragments": fragments_of(row),
+        "fragments": fragments_of(row.metrics),
         "outcome": outcome,
         "outcome_word": _outcome_word(row, outcome),
-        "before": 0,
-        "since": None,
+        "before": 0,  # plannings before it that changed nothing either, for which it stands
+        "since": None,  # when the first of them began
     }
 
 
@@ -106,11 +106,10 @@ def solve_ms(row: Planning) -> int | None:
     return round(1000 * row.solver["solve_s"])
 
 
-def fragments_of(row: Planning) -> int | None:
-    if row.metrics.get("fragments_cores") is None:
+def fragments_of(metrics: dict[str, Any]) -> float | None:
+    if metrics.get("fragments_cores") is None:
         return None
-    kept: int = row.metrics.get("fragments_kept") or 0  # plannings of an older version have none
-    return kept + row.metrics["fragments_cores"] + row.metrics["fragments_scattered"]
+    return metrics["fragments_cores"] + metrics["fragments_scattered"] + (metrics.get("fragments_kept") or 0)
 
 
 def outcome_of(row: Planning) -> str:

@@ -19,7 +19,7 @@ from portal.planning.rounds.settings.knobs import knobs_current
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from portal.pages.dashboard.parts.context import Choice, LegendKind, PlotContext
+    from portal.pages.dashboard.parts.context import LegendKind, PlotContext
     from portal.planning.rounds.read.series import Stretch
 
 ROUNDS_SHOWN = 20
@@ -89,7 +89,15 @@ class Span:
 
 def metrics_context(span: Span) -> dict[str, Any]:
     return {
-        "ranges": [_choice(name, span.name) for name in RANGES],
+        "ranges": [
+            {
+                "value": name,
+                "label": LABELS[name],
+                "selected": name == span.name,
+                "url": reverse("rounds-metrics") + _query(name),
+            }
+            for name in RANGES
+        ],
         "range_label": LABELS[span.name],
         "plots": [_plot(name, span.name) for name in PLOTS],
         **table_context(span),
@@ -104,11 +112,6 @@ def table_context(span: Span) -> dict[str, Any]:
 
 def _query(name: str) -> str:
     return "" if name == next(iter(RANGES)) else f"?range={name}"
-
-
-def _choice(name: str, chosen: str) -> Choice:
-    url = reverse("rounds-metrics") + _query(name)
-    return {"value": name, "label": LABELS[name], "selected": name == chosen, "url": url}
 
 
 def _plot(name: str, range_name: str) -> PlotContext:
@@ -160,13 +163,8 @@ def _rows(course: Sequence[Stretch], key: str, times: float) -> list[figures.Row
 def _bar(each: Stretch) -> tuple[str, *tuple[float | None, ...]]:
     """Return a bar in the middle of its stretch of time."""
     middle = each.start + (each.until - each.start) / 2
-    return middle.isoformat(), *(
-        _round(each.figures.get(f"fragments_{kind}")) for kind in ("cores", "scattered", "kept")
-    )
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
+    amounts = (each.figures.get(f"fragments_{kind}") for kind in ("cores", "scattered", "kept"))
+    return middle.isoformat(), *(None if amount is None else round(amount, 3) for amount in amounts)
 
 
 def _row(each: Stretch) -> dict[str, Any]:
@@ -175,11 +173,10 @@ def _row(each: Stretch) -> dict[str, Any]:
         "at": each.start.isoformat(),
         "length_s": (each.until - each.start).total_seconds(),
         "cells": [
-            {"text": _text(each.figures.get(name), times, digits), "kept": name in KEPT_NARROW}
+            {
+                "text": None if (value := each.figures.get(name)) is None else number(times * value, digits),
+                "kept": name in KEPT_NARROW,  # on a narrow screen too
+            }
             for name, times, digits in COLUMNS
         ],
     }
-
-
-def _text(value: float | None, times: float, digits: int) -> str | None:
-    return None if value is None else number(times * value, digits)

@@ -111,21 +111,26 @@ def _piece(piece: dict[str, Any], name: str) -> str:
     return f"{name} \u00d7 {len(piece['gpus'])}, {cores}" if piece["gpus"] else f"{name}, {cores}"
 
 
-def _closing(gpus: int | None) -> str | None:
-    return None if gpus is None else f"{count_of(gpus, 'GPU')} close{'s' if gpus == 1 else ''} it"
-
-
 def _figures(planning: Planning) -> list[Fact]:
     solver, metrics, solved = planning.solver, planning.metrics, solve_ms(planning) is not None
+    closing = metrics.get("window_gpus")
     timing = f"load {_ms(planning.load_s)}, plan {_ms(planning.plan_s)}, apply {_ms(planning.apply_s)}"
     facts = [
         _fact("Queue", planning.queue_length, "jobs in order"),
-        _fact("Window", planning.window_jobs, _closing(metrics.get("window_gpus"))),
+        _fact(
+            "Window",
+            planning.window_jobs,
+            None if closing is None else f"{count_of(closing, 'GPU')} close{'s' if closing == 1 else ''} it",
+        ),
         _fact("Placed", planning.placed, f"{planning.dropped} no longer fitted" if planning.dropped else None),
-        _fact("Formulation", solver.get("formulation") if solved else None, _words(solver.get("status"))),
+        _fact(
+            "Formulation",
+            solver.get("formulation") if solved else None,
+            (solver.get("status") or "").replace("-", " ") or None,
+        ),
         _fact("Candidates", solver.get("candidates") if solved else None, _count(solver.get("variables"), "variable")),
-        _fact("Objective", _round(solver.get("objective")), _bounded(solver.get("bound"))),
-        _fact("Gap", _round(solver.get("gap")), _allowed(solver.get("gap_allowed"))),
+        _fact("Objective", _said("{:.4g}", solver.get("objective")), _said("bound {:.4g}", solver.get("bound"))),
+        _fact("Gap", _said("{:.4g}", solver.get("gap")), _said("allowed {:.4g}", solver.get("gap_allowed"))),
         _fact(
             "Not looked at",
             solver.get("unseen") or None,
@@ -133,7 +138,7 @@ def _figures(planning: Planning) -> list[Fact]:
         ),
         _fact("In all", _ms(planning.load_s + planning.plan_s + planning.apply_s), timing),
         _fact("GPUs allocated", metrics.get("gpus_allocated"), f"of {metrics.get('gpus_total')} after it"),
-        _fact("Fragments", fragments_of(planning), None),
+        _fact("Fragments", fragments_of(metrics), None),
         _fact("RAQLR", _ratio(metrics.get("raqlr")), _recent(metrics)),
         _fact("Live LR", _ratio(metrics.get("live_lr_mean")), "mean of those that still wait"),
     ]
@@ -148,8 +153,8 @@ def _ms(seconds: float) -> str:
     return f"{1000 * seconds:.0f} ms"
 
 
-def _round(value: float | None) -> str | None:
-    return None if value is None else f"{value:.4g}"
+def _said(words: str, value: float | None) -> str | None:
+    return None if value is None else words.format(value)
 
 
 def _ratio(value: float | None) -> str | None:
@@ -157,20 +162,8 @@ def _ratio(value: float | None) -> str | None:
     return None if value is None else number(value, 2)
 
 
-def _words(status: str | None) -> str | None:
-    return status.replace("-", " ") if status else None
-
-
 def _count(count: int | None, noun: str) -> str | None:
     return None if count is None else f"{count} {noun}{'s' if count != 1 else ''}"
-
-
-def _bounded(bound: float | None) -> str | None:
-    return None if bound is None else f"bound {bound:.4g}"
-
-
-def _allowed(gap: float | None) -> str | None:
-    return None if gap is None else f"allowed {gap:.4g}"
 
 
 def _recent(metrics: dict[str, Any]) -> str | None:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
+from portal.pages.dashboard.parts.expected import starts_make
 from portal.pages.dashboard.queue.page import record_words
 from portal.planning.rounds.asking.dryrun import dry_run as plan_dry_run
 from portal.planning.rounds.read.figures import queue_words
-from portal.planning.rounds.read.forecasts import forecast_record
+from portal.planning.rounds.read.forecasts import Start, forecast_record
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.work.jobs.services import submission_check
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from django.http import HttpRequest, QueryDict
 
@@ -35,9 +35,6 @@ def dry_run_context(user: User, description: dict[str, Any]) -> dict[str, Any]:
         {
             "configuration": f"{part['node']} \u00d7 {part['gpus'] or none}",
             "text": f"{part['cores']} core{'s' if part['cores'] != 1 else ''}",
-            "note": None,
-            "verdict": "chosen",
-            "chosen": True,
         }
         for part in answer["placement"] or []
     ]
@@ -62,20 +59,10 @@ def dry_run_context(user: User, description: dict[str, Any]) -> dict[str, Any]:
 
 def _starts(answer: dict[str, Any]) -> StartsContext | None:
     """Return the expected start of a job that would wait."""
-    found = answer["start"]
-    if answer["placeable"] or found is None:
+    if answer["placeable"] or answer["start"] is None:
         return None
-    return {
-        "earliest": found["earliest_at"].isoformat(),
-        "median": _iso(found["median_at"]),
-        "latest": _iso(found["latest_at"]),
-        "passed": False,
-        "record": record_words(forecast_record()),
-    }
-
-
-def _iso(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None
+    found = starts_make(Start(answer["at"], **answer["start"], passed=False))
+    return {**found, "record": record_words(forecast_record())} if found else None
 
 
 def refused_context(problems: list[BerthError]) -> dict[str, Any]:

@@ -98,7 +98,7 @@ def software_values(software: Any) -> dict[str, str]:
 
 
 def software_choices(chosen: str, told: Iterable[Mapping[str, Any]]) -> list[Choice]:
-    """Return the choices: the node's own, then the names that nodes offer. `told`: each node's offer."""
+    """Return the choices: the node's own, then the names that nodes offer. `told` has each node's offer."""
     names = sorted(name for name in {name for each in told for name in node_offers(each)} if name.startswith(NAMED))
     if chosen.startswith(NAMED) and chosen not in names:
         names.append(chosen)  # no node has it any more: the page says so when it is sent

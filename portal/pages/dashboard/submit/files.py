@@ -61,6 +61,18 @@ def kept_files(text: str) -> dict[str, str]:
     return kept
 
 
+def text_of(chosen: UploadedFile | None, most: int, refusal: BerthError) -> str:
+    """Return the text of a chosen file, "" for none. Raises `refusal` above `most` bytes, BerthError where it is no UTF-8."""
+    if chosen is None:
+        return ""
+    if (chosen.size or 0) > most:
+        raise refusal
+    try:
+        return bytes(chosen.read()).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BerthError("invalid_unicode", "The file is not UTF-8 text.", field="text") from None
+
+
 def upload_shown(user: User, digest: object) -> list[dict[str, Any]]:
     """Return the files of an upload that the user sees; [] of any other, or of none."""
     if not isinstance(digest, str) or not digest:
@@ -75,7 +87,7 @@ def files_context(values: Mapping[str, Any], error: str | None, *, user: User) -
     """Fill the form's field from `values["files"]`, {name: base64}, and `values["upload"]`, a digest."""
     files, sent = values.get("files") or {}, upload_shown(user, values.get("upload"))
     return {
-        "kept": json.dumps(files, ensure_ascii=False) if files else "",
+        "kept": json.dumps(files, ensure_ascii=False) if files else "",  # for the hidden field
         "files": file_rows(files),
         "error": error,
         "max_files": MAX_FILES,

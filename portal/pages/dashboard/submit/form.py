@@ -25,7 +25,7 @@ from portal.work.jobs.description import SHORT_NAMES
 from portal.work.jobs.fields.keeping import inputs_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from django.http import QueryDict
 
@@ -124,6 +124,7 @@ def fields_make(
     effects: Mapping[str, str],
 ) -> dict[str, FieldContext]:
     """Return every field with its value, its error if it has one, and its help."""
+    types, rule = values.get("gpu_types") or [], values.get("learning_rate.rule") or "none"
     choices = {
         "tenant": [_choice(name, name, values.get("tenant") == name) for name in tenants],
         "category": [
@@ -132,8 +133,8 @@ def fields_make(
         ],
         "code.secret": secret_choices(str(values.get("code.secret") or ""), secrets),
         "software": software_choices(str(values.get("software") or ""), software),
-        "gpu_types": _type_choices(values.get("gpu_types") or [], gpu_types),
-        "learning_rate.rule": _rule_choices(values.get("learning_rate.rule") or "none"),
+        "gpu_types": [_choice("", "any", not types), *(_choice(name, name, name in types) for name in gpu_types)],
+        "learning_rate.rule": [_choice(each, f"{each}: {says}", each == rule) for each, says in RULES.items()],
     }
     found: dict[str, FieldContext] = {}
     for name, each in INPUTS.items():
@@ -151,7 +152,7 @@ def fields_make(
 
 
 def grouped(fields: Mapping[str, FieldContext]) -> dict[str, dict[str, Any]]:
-    """Return the fields group by group, in the table's order."""
+    """Return the fields group by group, in the table's order. `wrong`: one has an error; `used`: one has a value."""
     found: dict[str, dict[str, Any]] = {}
     for name, made in fields.items():
         group = found.setdefault(INPUTS[name].group, {"fields": [], "wrong": False, "used": False})
@@ -181,11 +182,3 @@ def _choice(value: str, label: str, selected: bool, note: str = "") -> Choice:
     if note:
         found["note"] = note
     return found
-
-
-def _type_choices(chosen: Collection[str], known: list[str]) -> list[Choice]:
-    return [_choice("", "any", not chosen), *(_choice(name, name, name in chosen) for name in known)]
-
-
-def _rule_choices(chosen: str) -> list[Choice]:
-    return [_choice(rule, f"{rule}: {says}", rule == chosen) for rule, says in RULES.items()]

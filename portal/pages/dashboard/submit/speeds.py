@@ -160,7 +160,10 @@ def _not_offered(each: TypeScaling, found: Scaling) -> list[str]:
 
 
 def cores_past_context(user: User, tenant: Tenant | None, values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the largest number that tuning found for the last similar jobs; None for a CPU job, and where none was tuned."""
+    """Return the largest number that tuning found for the last similar jobs; None for a CPU job, and where none was tuned.
+
+    `take`: the number that one press takes; None where the form asks for it already.
+    """
     if tenant is None or values.get("gpu_mode") == "cpu":
         return None
     label, category = (str(values.get(name) or "").strip() for name in ("model", "category"))

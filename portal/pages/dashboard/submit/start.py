@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from portal.cluster.selectors import gpu_type_names
 from portal.foundation import checks
 from portal.foundation.errors import BerthError
+from portal.pages.dashboard.submit.files import text_of
 from portal.pages.dashboard.submit.form import initial_of
 from portal.planning.templating.selectors import saved_get, saved_of, templates_for
 from portal.work.jobs.declaration.table import TABLE
@@ -89,15 +90,8 @@ def _arguments(words: str) -> list[str]:
 
 
 def _read_upload(uploads: Uploads | None) -> str:
-    chosen = uploads.get("script_file") if uploads else None
-    if chosen is None:
-        return ""
-    if (chosen.size or 0) > MAX_FILES_BYTES:
-        raise BerthError("too_long", "The file is larger than 1 MiB; that is no script.", field="text")
-    try:
-        return bytes(chosen.read()).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise BerthError("invalid_unicode", "The file is not UTF-8 text.", field="text") from None
+    refusal = BerthError("too_long", "The file is larger than 1 MiB; that is no script.", field="text")
+    return text_of(uploads.get("script_file") if uploads else None, MAX_FILES_BYTES, refusal)
 
 
 def _left_out(description: Mapping[str, Any]) -> list[str]:

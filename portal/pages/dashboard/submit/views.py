@@ -11,7 +11,7 @@ from django.urls import reverse
 from portal.cluster.selectors import gpu_type_names, idle_blocks, software_offered
 from portal.foundation.api.throttles import FormThrottle, throttle_check
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.parts.quotas import quota_sentence
+from portal.pages.dashboard.parts.waiting import quota_near
 from portal.pages.dashboard.submit.answer import dry_run_context, names_of, refused_context, request_text
 from portal.pages.dashboard.submit.apart import code_choices, secrets_of
 from portal.pages.dashboard.submit.files import files_context
@@ -188,7 +188,10 @@ def _quotas(tenants: list[Tenant]) -> list[str]:
     """Say which quotas are nearly used, before a job is refused or waits for one."""
     limited = [each for each in tenants if each.gpu_quota or each.core_quota or each.queued_jobs_quota]
     use = tenants_use(Tenant.objects.filter(pk__in=[each.pk for each in limited])) if limited else {}
-    return [found for each in limited if (found := quota_sentence(each, use[each.pk]))]
+    near = [(each, *found) for each in limited if (found := quota_near(each, use[each.pk]))]
+    return [
+        f"{tenant.name} uses {used:g} of its {quota} {label}: {after}" for tenant, label, used, quota, after in near
+    ]
 
 
 def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[dict[str, Any]]:

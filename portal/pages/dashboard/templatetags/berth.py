@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 register = template.Library()
 for figure_words in (duration, limit_size, precise, number, percent, share, size):
     register.filter(figure_words)
+for drawing in (marks.bar, marks.round_bar, marks.sparkline, marks.timeline):
+    register.simple_tag(drawing)
 
 INSTANT = re.compile(r"(\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}Z)")
 
@@ -248,16 +250,6 @@ def json_attribute(value: object) -> str:
 
 
 @register.simple_tag
-def sparkline(spark: dict[str, Any] | None, label: str) -> SafeString:
-    return marks.sparkline(spark, label) if spark else SafeString("")
-
-
-@register.simple_tag
-def bar(value: float | None, total: float, label: str, tick: float | None = None, tone: str = "neutral") -> SafeString:
-    return marks.bar(value, total, label, tick=tick, tone=tone)
-
-
-@register.simple_tag
 def stacked(segments: Sequence[dict[str, Any]], total: float | None = None, label: str = "") -> SafeString:
     return marks.stacked([(part["token"], part["count"]) for part in segments], total, label)
 
@@ -266,16 +258,6 @@ def stacked(segments: Sequence[dict[str, Any]], total: float | None = None, labe
 def core_bar(gpu_jobs: int, cpu_jobs: int, total: int) -> SafeString:
     label = f"{gpu_jobs} cores for GPU jobs, {cpu_jobs} for CPU jobs, of {total}"
     return marks.stacked([("gpu", gpu_jobs), ("cpu", cpu_jobs)], total, label)
-
-
-@register.simple_tag
-def round_bar(count: int | None, highest: int) -> SafeString:
-    return marks.round_bar(count or 0, highest)
-
-
-@register.simple_tag
-def timeline(spans: dict[str, Any]) -> SafeString:
-    return marks.timeline(spans)
 
 
 @register.filter

@@ -12,6 +12,7 @@ from django.urls import reverse
 from portal.foundation.api.throttles import FormThrottle, throttle_check
 from portal.foundation.errors import BerthError, NotFound
 from portal.pages.dashboard.submit.answer import dry_run_context, refused_context
+from portal.pages.dashboard.submit.files import text_of
 from portal.pages.dashboard.templating.page import (
     command_line,
     detail_context,
@@ -209,15 +210,8 @@ def _begin(request: HttpRequest) -> tuple[str, str]:
 
 
 def _read_upload(request: HttpRequest) -> str:
-    chosen = request.FILES.get("file")
-    if chosen is None:
-        return ""
-    if (chosen.size or 0) > 2 * MOST_BYTES:
-        raise BerthError("too_large", "The file is larger than 512 KiB; a template is 256 KiB at most.", field="text")
-    try:
-        return bytes(chosen.read()).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise BerthError("invalid_unicode", "The file is not UTF-8 text.", field="text") from None
+    detail = "The file is larger than 512 KiB; a template is 256 KiB at most."
+    return text_of(request.FILES.get("file"), 2 * MOST_BYTES, BerthError("too_large", detail, field="text"))
 
 
 def template_drop(request: HttpRequest, number: int) -> HttpResponse:

@@ -18,7 +18,7 @@ from portal.work.jobs.idle.using import idle_used
 from workers.protocol.frames import MOST_SIZE, ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from portal.nodes.channel import Channel
     from portal.pages.dashboard.terminal.callers import Caller
@@ -137,19 +137,23 @@ async def _session(caller: Caller, receive: Any, send: Any, place: Place, channe
 
 async def _carried(caller: Caller, receive: Any, send: Any, place: Place, stream: Stream) -> Ended:
     """Carry both ways until one end closes it, the person may no longer, or nothing has moved for long."""
-    ways = [
-        asyncio.ensure_future(each)
-        for each in (_shown(send, stream), _typed(receive, stream), _watch(caller, place, stream))
-    ]
     try:
-        done, _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        return next(iter(done)).result()
+        done = await first_done(_shown(send, stream), _typed(receive, stream), _watch(caller, place, stream))
+        return done.result()
     except OSError:  # the other end is gone
         return "left", ""
+
+
+async def first_done(*ways: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """Run them until one is done, and return that one; the others are cancelled."""
+    tasks = [asyncio.ensure_future(each) for each in ways]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return next(iter(done))
     finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _shown(send: Any, stream: Stream) -> Ended:

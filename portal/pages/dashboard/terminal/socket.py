@@ -3,8 +3,8 @@
 Binary messages are what is typed and shown. Text messages are JSON: the other end sends `{"columns", "rows"}`; it gets
 `{"state": "opening" | "open"}`, and at the end `{"state": "ended", "code", "detail", "exit_code"}`.
 
-A browser has its session. Only a page of this very origin may open it: whoever has the cookie could otherwise be made to
-type by a foreign page. A program has a token, and no cookie counts. It says first `{"columns", "rows", "command", "plain"}`,
+A browser has its session. Only a page of this very origin may open it: a foreign page could otherwise type in the
+name of the user. A program has a token, and no cookie counts. It says first `{"columns", "rows", "command", "plain"}`,
 each of which may be left out, and is told in words why nothing opens. A command is no part of the address: addresses are
 written into logs on the way.
 """

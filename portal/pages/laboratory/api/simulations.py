@@ -1,4 +1,4 @@
-"""`/api/v1/simulations`: ask, list, show, cancel, share, delete, and the report; what the laboratory's pages do."""
+"""`/api/v1/simulations`: ask, list, show, cancel, share, delete, and the report, as on the laboratory's pages."""
 
 from __future__ import annotations
 
@@ -26,8 +26,14 @@ from portal.foundation.api.schema import (
 )
 from portal.foundation.api.throttles import LaboratoryThrottle
 from portal.foundation.errors import Conflict
-from portal.pages.laboratory.api.asked_schema import EXAMPLES, Sharing, SimulationAsked
-from portal.pages.laboratory.api.serializers import SimulationDetailSerializer, SimulationReport, SimulationSerializer
+from portal.pages.laboratory.api.serializers import (
+    EXAMPLES,
+    Sharing,
+    SimulationAsked,
+    SimulationDetailSerializer,
+    SimulationReport,
+    SimulationSerializer,
+)
 from portal.pages.laboratory.models import Simulation
 from portal.pages.laboratory.orders import order_parse
 from portal.pages.laboratory.output import told

@@ -12,8 +12,7 @@ from portal.foundation.api.base import body_of
 from portal.foundation.api.queries import PAGE_PARAMETERS, Query, ordered, page_of
 from portal.foundation.api.schema import PAGING, documented, ordering_parameter, page_schema, parameter
 from portal.foundation.errors import BerthError
-from portal.pages.laboratory.api.asked_schema import HistoryAsked, Sharing
-from portal.pages.laboratory.api.serializers import TraceSerializer
+from portal.pages.laboratory.api.serializers import HistoryAsked, Sharing, TraceSerializer
 from portal.pages.laboratory.api.simulations import NUMBER_PATH, LaboratoryView, sharing_of, tenant_asked
 from portal.pages.laboratory.models import LabTrace
 from portal.pages.laboratory.selectors import acting_check, trace_get, traces_for

@@ -59,6 +59,10 @@ class Style:
     token: str
     dash: str
 
+    @property
+    def svg_dash(self) -> str:
+        return "" if self.dash == "solid" else self.dash.replace("px", "")
+
 
 def styles_of(policies: Sequence[str]) -> list[Style]:
     """Return a style for each policy. At most 16 styles differ; colours change first."""

@@ -87,12 +87,16 @@ def as_html(answer: Mapping[str, Any]) -> str:
 
 def as_tables(answer: Mapping[str, Any]) -> tuple[Table, ...]:
     policies = answer["policies"]
-    return (_of_policies(policies), _of_tenants(policies))
-
-
-def _of_policies(policies: Mapping[str, Any]) -> Table:
     rows = [[name, *(figures[key] for key in COLUMNS)] for name, figures in policies.items()]
-    return Table("Policies", ("policy", *COLUMNS.values()), rows, jobs_note(policies))
+    tenants = [
+        [name, tenant, *(own[key] for key in TENANT_COLUMNS)]
+        for name, figures in policies.items()
+        for tenant, own in figures["tenants"].items()
+    ]
+    return (
+        Table("Policies", ("policy", *COLUMNS.values()), rows, jobs_note(policies)),
+        Table("Tenants", ("policy", "tenant", *TENANT_COLUMNS.values()), tenants),
+    )
 
 
 def jobs_note(policies: Mapping[str, Any]) -> str:
@@ -121,15 +125,6 @@ def _stuck(policies: Mapping[str, Any]) -> str:
     )
 
 
-def _of_tenants(policies: Mapping[str, Any]) -> Table:
-    rows = [
-        [name, tenant, *(own[key] for key in TENANT_COLUMNS)]
-        for name, figures in policies.items()
-        for tenant, own in figures["tenants"].items()
-    ]
-    return Table("Tenants", ("policy", "tenant", *TENANT_COLUMNS.values()), rows)
-
-
 def page_html(
     *,
     title: str,
@@ -147,14 +142,7 @@ def page_html(
             "tables": [_shown(table) for table in tables],
             "plots": [{"plot": plot, "table": _shown(plot.table)} for plot in plots],
             "figures": {plot.key: plot.figure for plot in plots},
-            "legend": [
-                {
-                    "name": style.name,
-                    "token": style.token,
-                    "dash": "" if style.dash == "solid" else style.dash.replace("px", ""),
-                }
-                for style in styles_of(policies)
-            ],
+            "legend": styles_of(policies),
             "styles": _inline("css/tokens.css", "css/simulation-report.css"),
             "plotly": _inline("vendor/plotly/plotly-cartesian.min.js") if plots else "",
             "script": _inline("js/simulation-report.js"),

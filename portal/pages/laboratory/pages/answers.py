@@ -89,14 +89,8 @@ def plots_context(simulations: Sequence[Simulation]) -> dict[str, Any]:
         answer = answer_of(simulations)
     except CurvesError as error:
         return {"plots": [], "legend": [], "plots_lost": error.detail}
-    legend = [
-        {
-            "label": style.name,
-            "token": style.token,
-            "dash": "" if style.dash == "solid" else style.dash.replace("px", ""),
-        }
-        for style in styles_of(list(answer["policies"]))
-    ]
+    styles = styles_of(list(answer["policies"]))
+    legend = [{"label": style.name, "token": style.token, "dash": style.svg_dash} for style in styles]
     plots = [
         {
             "name": plot.key,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.foundation.errors import BerthError, NotFound
+from portal.pages.dashboard.parts.formatting import number
 from portal.pages.laboratory.checking import LONE_FORMATS
 from portal.pages.laboratory.live import MOST_FOLLOWED, stream_of
 from portal.pages.laboratory.models import SharedWith, Simulation
 from portal.pages.laboratory.orders import HERE
 from portal.pages.laboratory.pages import form
 from portal.pages.laboratory.pages.answers import answer_context, plots_context
-from portal.pages.laboratory.pages.words import cluster_words, jobs_words, size_words, span_words
-from portal.pages.laboratory.run.answer import size_of
+from portal.pages.laboratory.run.answer import Size, size_of
 from portal.pages.laboratory.selectors import (
     SHOWN,
     cluster_described,
@@ -37,6 +37,35 @@ if TYPE_CHECKING:
 
     from portal.pages.laboratory.models import LabTrace
     from portal.people.tenants.models import User
+
+
+def jobs_words(simulation: Simulation) -> str:
+    if simulation.trace is not None:
+        return f"{simulation.trace.name}, {simulation.trace.jobs} jobs"
+    return f"{simulation.generator}, {simulation.generated_jobs} jobs drawn"
+
+
+def cluster_words(cluster: Mapping[str, Any]) -> str:
+    """3 nodes, 24 GPUs."""
+    groups = cluster.get("nodes") or []
+    counts = [(each.get("count", 1), _gpus(each.get("gpus", 0))) for each in groups]
+    size = Size(sum(count for count, _ in counts), sum(count * gpus for count, gpus in counts))
+    return size_words(size) if groups else "no node yet"
+
+
+def _gpus(told: int | dict[str, int]) -> int:
+    return sum(told.values()) if isinstance(told, dict) else told
+
+
+def span_words(span_s: float) -> str:
+    """2.5 h, or 12 min."""
+    return f"{number(span_s / 3600, 1)} h" if span_s >= 3600 else f"{number(span_s / 60, 0)} min"
+
+
+def size_words(size: Size) -> str:
+    nodes, gpus = size
+    return f"{nodes} node{'s' if nodes != 1 else ''}, {gpus} GPU{'s' if gpus != 1 else ''}"
+
 
 MOST_COMPARED = 6
 STATES = {"QUEUED": ("PENDING", "Queued")}
@@ -211,7 +240,7 @@ def traces_context(
     user: User, typed: Mapping[str, str] | None = None, error: BerthError | None = None
 ) -> dict[str, Any]:
     return {
-        "traces": [_trace_row(each, user) for each in traces_listed(user)],
+        "traces": [(each, span_words(each.span_s), each.size_bytes / 1024) for each in traces_listed(user)],
         "formats": [
             {
                 "name": each.name,
@@ -227,21 +256,4 @@ def traces_context(
         "typed": {"name": "", "format": "", "days": "7", **(typed or {})},
         "limits": knobs_current(),
         "error": error,
-    }
-
-
-def _trace_row(trace: LabTrace, user: User) -> dict[str, Any]:
-    return {
-        "number": trace.pk,
-        "name": trace.name,
-        "format": trace.format,
-        "origin": trace.get_origin_display(),
-        "jobs": trace.jobs,
-        "span": span_words(trace.span_s),
-        "kib": trace.size_bytes / 1024,
-        "tenant": trace.tenant.name,
-        "owner": trace.owner.username,
-        "own": trace.owner_id == user.pk,
-        "shared_with": trace.shared_with,
-        "at": trace.created_at.isoformat(),
     }

@@ -1,7 +1,7 @@
 """Tasks in processes beside each other, with their progress: policies and seeds of a simulation, mostly.
 
-Processes are spawned, not forked: the caller may have threads (a progress bar, a web server). What a task holds and
-answers must therefore be picklable. One process, or one task, runs here.
+Processes are spawned, not forked: the caller may have threads (a progress bar, a web server). A task and its
+answer must therefore be picklable. One process, or one task, runs here.
 """
 
 from __future__ import annotations

@@ -1,51 +1,77 @@
-"""Simulating: the one service that the command, and later the laboratory's task, call."""
+"""Simulating: runs the engine and tells how far it has come; the command runs several policies beside each other."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from portal.pages.laboratory.errors import SimulationError
 from portal.pages.laboratory.limits import asked_check
 from portal.pages.laboratory.run.parallel import Task, run_tasks
-from portal.pages.laboratory.run.scenario import simulated
 from scheduler.parameters import PARAMETERS
 from scheduler.simulator.world.truth import SimulationError as EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from portal.pages.laboratory.run.parallel import Tell, Watch
     from portal.pages.laboratory.sources.clusters import ClusterFile
+    from portal.pages.laboratory.sources.generators import GeneratedJobs
+    from portal.pages.laboratory.sources.traces import TraceFile
     from scheduler.parameters import Parameters
-    from scheduler.simulator.world.truth import TracedJob
+    from scheduler.simulator.records import Run
+    from scheduler.simulator.world.truth import TracedJob, World
 
 
-class Source(Protocol):
-    """Where jobs come from, for example a `TraceFile`. It can be pickled; each process reads the jobs for itself."""
+def simulated(
+    jobs: Sequence[TracedJob],
+    world: World,
+    parameters: Parameters,
+    *,
+    seed: int,
+    tell: Tell,
+    until_s: float | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Run:
+    """Return the engine's run; tell on the way what fraction is done: of the jobs, or of the time until the cut."""
+    from scheduler.simulator.engine import simulate
 
-    @property
-    def name(self) -> str: ...
+    def progress(now_s: float, ended: int) -> None:
+        done = ended / max(1, len(jobs))
+        tell(min(1.0, done if until_s is None else max(done, now_s / until_s)))
 
-    @property
-    def form(self) -> str:
-        """Return the trace's format, or the name of the generator."""
-        ...
+    return simulate(jobs, world, parameters, seed=seed, clock=clock, progress=progress, until_s=until_s)
 
-    def check(self) -> None:
-        """Raise SimulationError when it is clear that it cannot be read."""
-        ...
 
-    def read(self, cluster: ClusterFile) -> tuple[list[TracedJob], dict[int, str]]:
-        """Return the jobs in order of arrival, and the tenants' names by number. Raises SimulationError, TraceError."""
-        ...
+def policy_simulated(
+    jobs: Sequence[TracedJob],
+    names: Mapping[int, str],
+    world: World,
+    parameters: Parameters,
+    *,
+    seed: int,
+    tell: Tell,
+    until_h: float | None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the figures, in which tenants have their `names`, and the curves of one policy."""
+    from scheduler.simulator.report import curves, figures
+
+    until_s = None if until_h is None else until_h * 3600.0
+    run = simulated(jobs, world, parameters, seed=seed, tell=tell, until_s=until_s)
+    found = figures(run)
+    found["tenants"] = {names.get(int(number), number): own for number, own in found["tenants"].items()}
+    return found, curves(run)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request: one trace on one cluster, under each of the policies. `until_h`: cut off then."""
+    """A request: one trace on one cluster, under each of the policies. `until_h`: cut off then.
 
-    trace: Source
+    `trace` can be pickled: each process reads the jobs for itself.
+    """
+
+    trace: TraceFile | GeneratedJobs
     cluster: ClusterFile
     policies: tuple[str, ...]
     seed: int = 1
@@ -91,15 +117,10 @@ class _OnePolicy:
     parameters: Parameters
 
     def __call__(self, tell: Tell) -> tuple[dict[str, Any], dict[str, Any]]:
-        from scheduler.simulator.report import curves, figures
-
         asked = self.request
         jobs, names = asked.trace.read(asked.cluster)
-        until_s = None if asked.until_h is None else asked.until_h * 3600.0
-        run = simulated(jobs, asked.cluster.world, self.parameters, seed=asked.seed, tell=tell, until_s=until_s)
-        found = figures(run)
-        found["tenants"] = {names.get(int(number), number): own for number, own in found["tenants"].items()}
-        return found, curves(run)
+        world, until_h = asked.cluster.world, asked.until_h
+        return policy_simulated(jobs, names, world, self.parameters, seed=asked.seed, tell=tell, until_h=until_h)
 
 
 def knobs_parse(*, given: Sequence[str]) -> dict[str, Any]:

@@ -23,11 +23,10 @@ from portal.pages.laboratory.checking import inputs_of
 from portal.pages.laboratory.errors import SimulationError as LabError
 from portal.pages.laboratory.live import simulation_advanced, simulations_moved
 from portal.pages.laboratory.models import Simulation
-from portal.pages.laboratory.run.scenario import simulated
+from portal.pages.laboratory.run.simulating import policy_simulated
 from portal.pages.laboratory.selectors import simulations_waiting
 from portal.planning.rounds.settings.knobs import knobs_current
 from scheduler.errors import SchedulerError
-from scheduler.simulator import report
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.traces.source import TraceError
 from scheduler.simulator.world.truth import SimulationError
@@ -143,21 +142,12 @@ def _work(simulation: Simulation, holder: str) -> tuple[dict[str, Any], dict[str
     beat.beat(now=True)
     inputs = inputs_of(simulation)
     found, drawn = {}, {}
-    until_s = None if simulation.until_h is None else 3600 * simulation.until_h
+    asked: dict[str, Any] = {"seed": simulation.seed, "until_h": simulation.until_h}
     for policy in simulation.policies:
         parameters, tell = parameters_for(policy, simulation.knobs), beat.of(policy)
-        run = simulated(
-            inputs.jobs,
-            inputs.world,
-            parameters,
-            seed=simulation.seed,
-            tell=tell,
-            until_s=until_s,
+        found[policy], drawn[policy] = policy_simulated(
+            inputs.jobs, inputs.names, inputs.world, parameters, tell=tell, **asked
         )
-        found[policy], drawn[policy] = report.figures(run), report.curves(run)
-        found[policy]["tenants"] = {
-            inputs.names.get(int(number), number): own for number, own in found[policy]["tenants"].items()
-        }
         simulation.progress[policy] = 1.0
         beat.beat(now=True)
     return found, drawn

@@ -57,7 +57,8 @@ class TraceFile:
         jobs = list(self._jobs(numbers, cluster.gpu_speeds_option))
         jobs.sort(key=lambda each: (each.job.submitted_s, each.job.id))
         if FORMATS[self.form].dated:
-            jobs = _from_zero(jobs)
+            first_s = jobs[0].job.submitted_s
+            jobs = [replace(each, job=replace(each.job, submitted_s=each.job.submitted_s - first_s)) for each in jobs]
         return jobs, {number: name for name, number in numbers.items()}
 
     def measured(self) -> tuple[int, float]:
@@ -117,8 +118,3 @@ def _told(lines: IO[bytes], name: str, *, most: int = MOST_LINE_BYTES, most_line
         raise TraceError(name, number, f"at byte {error.start + 1}", "is not UTF-8") from error
     except (OSError, EOFError) as error:
         raise TraceError(name, number + 1, None, f"cannot be read: {error}") from error
-
-
-def _from_zero(jobs: list[TracedJob]) -> list[TracedJob]:
-    first_s = jobs[0].job.submitted_s
-    return [replace(each, job=replace(each.job, submitted_s=each.job.submitted_s - first_s)) for each in jobs]

@@ -28,6 +28,7 @@ _TOKEN = {state: token for token, states in SEGMENTS.items() for state in states
 
 
 def grid_make(job: Job) -> dict[str, Any]:
+    """Return the rows of cells. `step`: tasks a cell; `again`: some cell shows an attempt."""
     step = -(-job.array_size // CELLS)
     cells = _single(job) if step == 1 else _folded(job, step)
     rows: list[dict[str, Any]] = [
@@ -37,7 +38,7 @@ def grid_make(job: Job) -> dict[str, Any]:
 
 
 def _single(job: Job) -> list[dict[str, Any]]:
-    """Return a cell for each task; one that is not made yet waits, or never ran when the array was cancelled."""
+    """Return a cell for each task; one that is not made yet has no `url`: it waits, or never ran in a cancelled array."""
     found = {
         index: (state, epoch, asked)
         for index, state, epoch, asked in job.tasks.values_list("array_index", "state", "epoch", "retry_asked_at")
@@ -109,7 +110,7 @@ def _group(job: Job, state: str, codes: list[dict[str, Any]]) -> dict[str, Any]:
         "more": max(0, count - NAMED),
         "codes": _codes(codes),
         "example": {"index": example.array_index, "url": reverse("job-detail", args=[example.number])},
-        "line": last_line(job=example),
+        "line": last_line(job=example),  # on stderr if it printed there
         "detail": example.end_detail or None,
         "remedy": remedy_for(example),
         "can_retry": not job.cancel_requested_at,

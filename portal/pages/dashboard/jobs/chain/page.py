@@ -1,4 +1,4 @@
-"""The chain that a job stands in: a sentence on what broke or comes next, a drawing, and the same as a list."""
+"""The chain that a job stands in: a sentence on what broke or comes next, a drawing and a list; and the jobs it began from."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
+from portal.pages.dashboard.artefacts.tree import page_url
 from portal.pages.dashboard.jobs.chain.chain import chain_of, drawing
+from portal.work.jobs.finding.lineage import MOST_TOLD, began_from, continued_by
 from portal.work.jobs.models import JobDependency
 from portal.work.jobs.states import FINAL, JobState
 
 if TYPE_CHECKING:
     from portal.pages.dashboard.jobs.chain.chain import Chain
     from portal.pages.dashboard.parts.context import Rich, Segment
+    from portal.work.jobs.finding.lineage import Began
     from portal.work.jobs.models import Job
 
 Kind = JobDependency.Kind
@@ -125,3 +128,42 @@ def _goes_on(chain: Chain) -> list[Segment]:
         f"{open_} of {len(chain.jobs)} jobs of this chain have not ended." if open_ else "All jobs of this chain ended."
     )
     return [{"text": words}]
+
+
+def lineage_make(job: Job) -> dict[str, Any] | None:
+    """Fill the card; None where the job stands alone. At most five queries, and one for each folder that it began from."""
+    began, later = began_from(job), continued_by(job)
+    shown = list(later[: MOST_TOLD + 1])
+    if not began and not shown:
+        return None
+    count = later.count() if len(shown) > MOST_TOLD else len(shown)
+    rows = [{"number": each.number, "name": each.name, "state": each.state} for each in shown[:MOST_TOLD]]
+    return {
+        "began": [
+            {
+                "words": f"#{each.job.number}'s {each.path}" if each.job else f"{each.path} of a job that is gone",
+                "url": _url(each),
+                "target": each.target,
+                "note": _note(each),
+            }
+            for each in began
+        ],
+        "later": rows,
+        "others": count - 1,
+        "more": count - len(rows),
+    }
+
+
+def _url(began: Began) -> str | None:
+    if began.job is None:
+        return None
+    if not began.is_kept:
+        return reverse("job-detail", args=[began.job.number])
+    name = "under" if began.path.endswith("/") else "path"
+    return page_url(began.job, **{name: began.path.rstrip("/")})
+
+
+def _note(began: Began) -> str | None:
+    if began.is_kept:
+        return None
+    return "not kept any more" if began.job is None or began.job.ended_at else "not there yet"

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 from django.utils import timezone
 
 from portal.foundation.errors import NotFound
-from portal.pages.dashboard.artefacts.curves import SCALES, SMOOTHINGS, curves_of, smoothed_of
+from portal.pages.dashboard.artefacts.curves import SCALES, SMOOTHINGS, choices_of, curves_of, smoothed_of
 from portal.pages.dashboard.artefacts.page import PAGE_PLOTS, REFRESH_S
 from portal.pages.dashboard.jobs.figures import job_figure_make
 from portal.work.jobs.models import Attempt
 from portal.work.jobs.states import LIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from django.db.models import QuerySet
 
     from portal.pages.dashboard.jobs.compare.chosen import Chosen
-    from portal.pages.dashboard.parts.context import Choice, LegendItem, PlotContext
+    from portal.pages.dashboard.parts.context import LegendItem, PlotContext
     from portal.work.jobs.models import Job
 
 TOKENS = ("plot-1", "plot-2", "plot-3", "plot-4")
@@ -35,7 +35,6 @@ MEASURED = {
 TRACES = {"gpu": "mean", "cores": "used", "memory": "used"}
 ATTEMPTS_MOST = 200
 LONG_MIN = 180
-SMOOTHED = ("As written", "Smoothed", "Smoother")
 Line = tuple[list[float], list[float | None]]
 LINEAR = {"type": "linear", "tickformatstops": [], "hoverformat": ",.4~g", "tickformat": "~s"}
 
@@ -59,8 +58,8 @@ def curves_make(chosen: Chosen) -> dict[str, Any] | None:
         return None
     return {
         "plots": [_plot(chosen, "curve", name, _ends(chosen, series, name), curve=name) for name in names[:PAGE_PLOTS]],
-        "scales": _choices(chosen.scale, SCALES, ("Linear", "Logarithmic"), lambda to: replace(chosen, scale=to)),
-        "smoothings": _choices(chosen.smooth, SMOOTHINGS, SMOOTHED, lambda to: replace(chosen, smooth=to)),
+        "scales": choices_of(chosen.scale, SCALES, lambda to: replace(chosen, scale=to).url()),
+        "smoothings": choices_of(chosen.smooth, SMOOTHINGS, lambda to: replace(chosen, smooth=to).url()),
         "axes": [],
         "notes": [
             f"#{job.number}: {note}"
@@ -108,13 +107,6 @@ def _plot(chosen: Chosen, figure: str, title: str, note: str, *, curve: str = ""
         "topics": "",  # figures of ended jobs stay as they are, and others are drawn anew by the clock
     }
     return plot | {"refresh_s": REFRESH_S} if any(job.state in LIVE for job in chosen.jobs) else plot
-
-
-def _choices(now: str, values: Sequence[str], labels: Sequence[str], way: Callable[[str], Chosen]) -> list[Choice]:
-    return [
-        {"value": value, "label": label, "selected": now == value, "url": way(value).url()}
-        for value, label in zip(values, labels, strict=True)
-    ]
 
 
 # ---- figures -----------------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ NODES_SHOWN = 3
 
 
 def cell(text: str = "", *, at: str | None = None, state: str | None = None, note: str | None = None) -> dict[str, Any]:
+    """Return a cell: `text`, a time `at` or a state, with `note` below it; all empty: a dash."""
     return {"text": text, "at": at, "state": state, "note": note}
 
 
@@ -48,7 +49,7 @@ def asked_rows(jobs: Sequence[Job]) -> tuple[list[dict[str, Any]], list[tuple[st
 def _named(rows: list[dict[str, Any]], jobs: Sequence[Job]) -> list[dict[str, Any]]:
     for row in rows:
         for own, job in zip(row["cells"], jobs, strict=True):
-            own["job"] = f"#{job.number}"
+            own["job"] = f"#{job.number}"  # its column on a phone
     return rows
 
 
@@ -101,7 +102,7 @@ def _course(job: Job, row: JobRow, attempt: Attempt | None, kept: JobArtefacts |
         "State": cell(state=job.state, note=row["array"]["words"] if row["array"] else None),
         "Cause": cell(job.end_detail or end_words(job.exit_code, job.signal), note=remedy_for(job) if over else None),
         "Submitted": cell(at=row["submitted_at"]),
-        "Waited": cell(_waited(row)),
+        "Waited": cell("" if row["waited_s"] is None else duration(row["waited_s"])),
         "LR": cell("" if row["lr"] is None else number(row["lr"], 2)),
         "Started": _started(row),
         "Ran": cell(
@@ -109,19 +110,15 @@ def _course(job: Job, row: JobRow, attempt: Attempt | None, kept: JobArtefacts |
         ),
         "Ended": _ended(row),
         "Attempts": cell(_attempts(job)),
-        "Ran on": cell(*_nodes(attempt)),
+        "Ran on": cell(_nodes(attempt)),
         "Held": cell(_held(attempt) if attempt else ""),
         "GPU time held": cell(_gpu_time(job, attempt)),
-        **_speed(attempt),
+        "Speed": _speed(attempt),
         "Done": cell("" if row["progress_percent"] is None else f"{row['progress_percent']:.0f} %"),
         "Artefacts": cell(
             f"{number(kept.files)} file{_s(kept.files)}, {size(kept.counted)}" if kept and kept.files else ""
         ),
     }
-
-
-def _waited(row: JobRow) -> str:
-    return "" if row["waited_s"] is None else duration(row["waited_s"])
 
 
 def _started(row: JobRow) -> dict[str, Any]:
@@ -144,10 +141,10 @@ def _attempts(job: Job) -> str:
     return f"{job.epoch} ({words})" if words and job.epoch > 1 else str(job.epoch)
 
 
-def _nodes(attempt: Attempt | None) -> tuple[str]:
+def _nodes(attempt: Attempt | None) -> str:
     names = [part.node.name for part in attempt.allocations.all()] if attempt else []
     more = f" and {len(names) - NODES_SHOWN} more" if len(names) > NODES_SHOWN else ""
-    return (", ".join(names[:NODES_SHOWN]) + more,)
+    return ", ".join(names[:NODES_SHOWN]) + more
 
 
 def _gpu_time(job: Job, attempt: Attempt | None) -> str:
@@ -166,9 +163,9 @@ def _s(count: int) -> str:
     return "" if count == 1 else "s"
 
 
-def _speed(attempt: Attempt | None) -> dict[str, dict[str, Any]]:
+def _speed(attempt: Attempt | None) -> dict[str, Any]:
     speed: Any = getattr(attempt, "speed", None)
     measured, predicted = (speed.samples_per_s, speed.predicted_samples_per_s) if speed else (None, None)
     words = "" if measured is None else f"{number(measured, 1)} samples/s"
     note = f"predicted {number(predicted, 1)}" if measured is not None and predicted else None
-    return {"Speed": cell(words, note=note)}
+    return cell(words, note=note)

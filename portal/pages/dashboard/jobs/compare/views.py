@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from portal.pages.dashboard.parts.context import Choice
     from portal.people.tenants.models import User
-    from portal.work.jobs.models import Job
 
 
 def job_compare(request: HttpRequest) -> HttpResponse:
@@ -39,7 +38,10 @@ def job_compare_figure(request: HttpRequest, name: str) -> JsonResponse:
 def compare_context(chosen: Chosen, user: User) -> dict[str, Any]:
     """Fill the page. The number of queries grows with the jobs on it, of which there are four at most."""
     jobs = chosen.jobs
-    heads, course = _heads(chosen), []
+    heads, course, whose = _heads(chosen), [], ""
+    if jobs:
+        first = jobs[0]
+        whose = f"Other tasks of #{first.array_id}" if first.array_id else f"Latest jobs of {first.owner.username}"
     apart, alike, more = asked_rows(jobs) if len(jobs) > 1 else ([], [], 0)
     if len(jobs) > 1:
         course = course_rows(jobs, [head["row"] for head in heads])
@@ -47,7 +49,7 @@ def compare_context(chosen: Chosen, user: User) -> dict[str, Any]:
         "jobs": heads,
         "numbers": [job.number for job in jobs],
         "apart": apart,
-        "apart_more": more,
+        "apart_more": more,  # rows that are left out
         "course": course,
         "alike": alike,
         "curves": curves_make(chosen) if len(jobs) > 1 else None,
@@ -56,13 +58,9 @@ def compare_context(chosen: Chosen, user: User) -> dict[str, Any]:
         "can_add": len(jobs) < MOST,
         "most": MOST,
         "offered": _offered(chosen, user) if len(jobs) == 1 else [],
-        "offered_of": _offered_of(jobs[0]) if jobs else "",
+        "offered_of": whose,
         "query": chosen.url().partition("?")[2],
     }
-
-
-def _offered_of(job: Job) -> str:
-    return f"Other tasks of #{job.array_id}" if job.array_id else f"Latest jobs of {job.owner.username}"
 
 
 def _heads(chosen: Chosen) -> list[dict[str, Any]]:

@@ -93,10 +93,10 @@ def _points(way: dict[str, Any] | None, now_s: float) -> tuple[list[dict[str, An
     points: list[dict[str, Any]] = [
         {
             "at": datetime.fromtimestamp(end["at"], UTC).isoformat(),
-            "is_due": end["at"] < now_s,
+            "is_due": end["at"] < now_s,  # it was expected by now
             "job": end["name"],
             "url": reverse("job-detail", args=[end["job"]]) if end["job"] else None,
-            "free": end["free"],
+            "free": end["free"],  # of the needed GPUs, after it
             "cells": [place < end["free"] for place in range(need)] if need <= 16 else [],
         }
         for end in ends[-POINTS:]
@@ -114,7 +114,7 @@ def _ranges(forecast: StartForecast | None, told: Start | None, axis: Axis) -> l
     ]
     return [
         {
-            "said_at": _iso(said),
+            "said_at": _iso(said),  # None: now
             "earliest": early.isoformat(),
             "latest": _iso(late),
             "mark": range_mark(
@@ -154,7 +154,7 @@ def _offers(kept: Kept, told: Start | None, said: dict[str, Any] | None, note: s
         "over": over,
         "offers_at": kept.at.isoformat() if kept.at else None,
         "note": note,
-        "pending": not kept.fresh and note is None,
+        "pending": not kept.fresh and note is None,  # they are being worked out: ask again
         "said": apart,
     }
 

@@ -17,8 +17,7 @@ from portal.pages.laboratory.output import told
 from portal.pages.laboratory.run.bars import progress_bars
 from portal.pages.laboratory.run.simulating import Request, knobs_parse, simulation_run
 from portal.pages.laboratory.sources.clusters import cluster_read
-from portal.pages.laboratory.sources.generated import GeneratedJobs
-from portal.pages.laboratory.sources.generators import GENERATORS
+from portal.pages.laboratory.sources.generators import GENERATORS, GeneratedJobs
 from portal.pages.laboratory.sources.history import cluster_registered, history_rows, knobs_in_force
 from portal.pages.laboratory.sources.traces import TraceFile
 from scheduler.policies.registry import POLICIES
@@ -29,7 +28,6 @@ from scheduler.simulator.traces.source import TraceError
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
-    from portal.pages.laboratory.run.simulating import Source
     from portal.pages.laboratory.sources.clusters import ClusterFile
 
 EVERY = ", ".join([*POLICIES, *RIVALS])
@@ -147,7 +145,12 @@ class Command(LabCommand):
         return self.request(options, jobs, cluster, "berth", {})
 
     def request(
-        self, options: dict[str, Any], jobs: Source, cluster: ClusterFile, policy: str, knobs: dict[str, Any]
+        self,
+        options: dict[str, Any],
+        jobs: TraceFile | GeneratedJobs,
+        cluster: ClusterFile,
+        policy: str,
+        knobs: dict[str, Any],
     ) -> Request:
         names = policy if options["policy"] is None else options["policy"]
         return Request(

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from portal.pages.dashboard.parts import quotas
+from portal.pages.dashboard.parts import waiting
 from portal.people.tenants.models import Tenant
 
 pytestmark = pytest.mark.django_db
@@ -17,7 +17,7 @@ def test_it_is_said_from_nine_tenths_on(cluster, monkeypatch):
     client.force_login(cluster.owner, backend="django.contrib.auth.backends.ModelBackend")
     said = "vision-lab uses 8 of its 10 waiting jobs: a further one is refused soon."
     assert said not in client.get("/jobs/new").content.decode()
-    monkeypatch.setattr(quotas, "WARNING_PERCENT", 80)
+    monkeypatch.setattr(waiting, "WARNING_PERCENT", 80)
     assert said in client.get("/jobs/new").content.decode()
     assert "nearly all of it" in client.get("/tenants/vision-lab/").content.decode()
     assert "8 of its 10 waiting jobs" in client.get("/?view=mine").content.decode().replace("\u00a0", " ")
