@@ -150,9 +150,8 @@ class OneGpu:
         running = [int(job) for job in self.world.running()]
         image = sum(map(self._ahead, running), np.zeros((STEPS, RESOURCES)))
         remaining = [len(self.views[job]) - self.done(job) for job in running]
-        front = self.front
-        slots = [self._images[job] for job in front]
-        return state(self.observation.frame, image, remaining, slots, len(self.waiting) - len(front)), self.may()
+        slots = [self._images[job] for job in self.front]
+        return state(self.observation.frame, image, remaining, slots, len(self.waiting) - len(slots)), self.may()
 
     def act(self, action: int, gamma: float = 1.0) -> tuple[float, int]:
         """Start a subset of the slots, or wait. Returns the reward, discounted by step, and the steps that passed."""

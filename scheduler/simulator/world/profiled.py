@@ -202,9 +202,8 @@ class Goodput:
         if missing := [each for each in types if each not in self.application.speeds]:
             profiled = ", ".join(sorted(self.application.speeds))
             raise ValueError(f"{self.application.name} was not measured on GPU type {missing[0]}, only on {profiled}")
-        return min(self.application.goodput(each, shape, self.batch) for each in types) * min(
-            spot.speed for spot in used
-        )
+        pace = min(spot.speed for spot in used)
+        return pace * min(self.application.goodput(each, shape, self.batch) for each in types)
 
     def known(self, sizes: Iterable[int]) -> dict[tuple[str, int, int], float]:
         """Goodput per GPU by (GPU type, GPUs, nodes).
