@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.fairness.lrf import latency_ratio
-from scheduler.model.instances import serves
+from scheduler.model.placements import serves
 from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, possible, usable
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from collections import Counter
 
 from tests.plain_words import PATTERNS, found
 
-CEILINGS = {"what": 1160, "who": 160, "so many": 133, "alone": 213, "told": 204, "start": 46, "alike": 29}
+CEILINGS = {"what": 930, "who": 132, "so many": 102, "alone": 185, "told": 168, "start": 34, "alike": 24}
 """How many of each there are. A change that removes some lowers the number, and none raises one."""
 
 

@@ -18,7 +18,7 @@
 | 14 | told by mail and webhook; warned before the time limit, extended |
 | 15, 16 | a manager's members; who used how much |
 | 17 | a quota nearly reached is seen |
-| 27 | 200 jobs through a flaky connection (500 in the story) |
+| 27 | 500 jobs through a flaky connection |
 | 28 | a log followed through cut connections |
 | 29 | a token that reads does not write; a revoked one stops |
 """

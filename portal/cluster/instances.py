@@ -1,4 +1,4 @@
-"""Instances: parts into which MIG cuts a GPU. The profile at a type's end shows one, as in `scheduler.model.instances`."""
+"""Instances: parts into which MIG cuts a GPU. The profile at a type's end shows one, as in `scheduler.model.placements`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every page of the portal: its path, its view, its name, its readers and its title. All that lists pages reads this.
+"""Every page of the portal: its path, its view, its name, its readers and its title. Each list of pages reads this.
 
-URL patterns, sign-in, the navigation and titles are made from it; the tests of rights, the benchmark, the accessibility
-test and the pictures ask for what stands here.
+URL patterns, sign-in, the navigation and titles are made from it. The tests of rights, the benchmark, the accessibility
+test and the pictures ask for its pages.
 """
 
 from __future__ import annotations
@@ -53,9 +53,10 @@ Readers = Literal["everyone", "signed in", "tenant", "owner", "operators"]
 
 @dataclass(frozen=True)
 class Page:
-    """`readers`: others find nothing there. What `everyone` may open checks its own methods, and nobody's sign-in.
+    """`readers`: others find nothing there. A view for `everyone` checks its own methods.
 
     `title` is the browser's; a template says it where it depends on what is shown. `menu`: it stands in the navigation.
+    `queries`: the most that it may send to the database.
     """
 
     path: str
@@ -66,6 +67,7 @@ class Page:
     kind: Kind = "page"
     methods: tuple[str, ...] = ("GET",)
     menu: bool = False
+    queries: int = 30
 
 
 part = partial(Page, kind="part")
@@ -75,7 +77,7 @@ form = partial(Page, methods=("GET", "POST"))
 
 SECTIONS: tuple[tuple[Page, ...], ...] = (
     (
-        Page("", home.overview_page, "overview", title="Overview", menu=True),
+        Page("", home.overview_page, "overview", title="Overview", menu=True, queries=60),
         part("home/parts/<slug:name>", home.home_part, "home-part"),
         part("home/offer", home.home_offer, "home-offer"),
         act("home/dismiss", home.home_dismiss, "home-dismiss"),

@@ -63,6 +63,8 @@ def past_fill(*, jobs: int, seed: int) -> dict[str, Any]:
         "array": array.number,
         "node": node.name,
         "name": "resnet50",
+        "failed": f"{array.number}_9",
+        "gpu_type": "a",
         "tenant": people[0][0].name,
     }
 
@@ -199,4 +201,4 @@ def laboratory_fill() -> dict[str, Any]:
     began_s = time.monotonic()
     while simulation_next() is not None and time.monotonic() - began_s < 60:
         pass
-    return {"simulation": one.pk, "other_simulation": two.pk, "trace": trace.pk}
+    return {"simulation": one.pk, "other": two.pk, "trace": trace.pk}

@@ -108,7 +108,8 @@ def _pages(wanted: list[Asked], requests: int) -> tuple[dict[str, Any], dict[str
         except BenchError as error:
             failed[each.name] = str(error)
             continue
-        pages[each.name] = {name: max(one[name] for one in own.values()) for name in WORSE} | own
+        worse = {name: max(one[name] for one in own.values()) for name in WORSE}
+        pages[each.name] = worse | {"most_queries": each.most_queries} | own
     return pages, failed
 
 
@@ -149,13 +150,18 @@ def _ms(seconds: Any) -> float:
     return round(1000 * float(seconds), 1)
 
 
+def is_over(own: Mapping[str, Any]) -> bool:
+    """Whether a page sends more queries than its line in the registry allows."""
+    return own["most_queries"] is not None and own["queries"] > own["most_queries"]
+
+
 def pages_report(figures: dict[str, Any], *, as_json: bool) -> str:
     if as_json:
         return json.dumps(figures)
     size = f"{figures['jobs']} jobs in the queue, {figures['nodes']} nodes, {figures['database']}"
-    rows = [f"{size}; targets: p95 {TARGET_P95_MS:g} ms, {TARGET_KB:g} kB; * misses one"]
+    rows = [f"{size}; targets: p95 {TARGET_P95_MS:g} ms, {TARGET_KB:g} kB, queries as registered; * misses one"]
     for name, own in sorted(figures["pages"].items(), key=lambda item: -item[1]["cpu_ms"]):
-        missed = "*" if own["p95_ms"] > TARGET_P95_MS or own["kb"] > TARGET_KB else " "
+        missed = "*" if own["p95_ms"] > TARGET_P95_MS or own["kb"] > TARGET_KB or is_over(own) else " "
         rows.append(
             f"{missed} {name:36} p95 {own['p95_ms']:6.0f} ms  processor {own['cpu_ms']:6.0f} ms  "
             f"SQL {own['sql_ms']:6.0f} ms  {own['queries']:3d} queries  {own['kb']:7.1f} kB"

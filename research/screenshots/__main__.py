@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import html
+import os
 import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+import django
+
 from portal.foundation.command_errors import LaunchError
 from research.screenshots.camera import Taken, browser_find, pictures_take
-from research.screenshots.pages import PAGES
+from research.screenshots.pages import pages_all
 from research.screenshots.seeded import seeded
 
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(names: list[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="./berth screenshots",
         allow_abbrev=False,
@@ -30,9 +33,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "out", type=Path, metavar="OUT", help="a folder for the pictures and index.html; made when missing"
     )
-    parser.add_argument(
-        "--only", metavar="NAME", action="append", choices=[page.name for page in PAGES], help="these pages alone"
-    )
+    parser.add_argument("--only", metavar="NAME", action="append", choices=names, help="these pages alone")
     return parser
 
 
@@ -67,10 +68,13 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
 
 def main(argv: list[str]) -> int:
     """Take the pictures. Whatever ends this, a signal included, ends the demo that it started."""
-    arguments = _parser().parse_args(argv)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "research.settings")
+    django.setup()
+    known = pages_all()
+    arguments = _parser([page.name for page in known]).parse_args(argv)
     for number in STOPPING:
         signal.signal(number, _stop)
-    pages = tuple(page for page in PAGES if not arguments.only or page.name in arguments.only)
+    pages = tuple(page for page in known if not arguments.only or page.name in arguments.only)
     try:
         browser_find()
         arguments.out.mkdir(parents=True, exist_ok=True)

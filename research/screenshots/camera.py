@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from portal.foundation.command_errors import LaunchError
-from research.screenshots.pages import NOBODY, PAGES
+from research.screenshots.pages import NOBODY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ def browser_find() -> str:
     return found
 
 
-def pictures_take(berth: Seeded, out: Path, say: Callable[[str], None], pages: tuple[Page, ...] = PAGES) -> Taken:
+def pictures_take(berth: Seeded, out: Path, say: Callable[[str], None], pages: tuple[Page, ...]) -> Taken:
     """Write OUT/NAME-VIEW.png for each page and view. Raises LaunchError without a browser or when a sign-in fails.
 
     Each reader has one window for all views, which has loaded and compiled our scripts once.

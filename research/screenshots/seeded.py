@@ -104,6 +104,8 @@ def _filled(url: str, token: str) -> dict[str, str]:
         "other": str(runs[1]),
         "node": node,
         "planning": str(planning),
+        "tenant": TENANT_NAME,
+        "template_number": "1",
     }
 
 

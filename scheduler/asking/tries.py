@@ -1,4 +1,4 @@
-"""What could start a waiting job: changes of what it asks for, and expected ends of running jobs.
+"""Starts of a waiting job: by changes of its needs, or by expected ends of running jobs.
 
 Larger sizes are not tried: they never fit where smaller ones do not. The cluster at a later time is as it will be if only
 expected ends happen: nobody new comes, nothing is placed.
@@ -14,7 +14,7 @@ from scheduler.asking.changes import Kind
 from scheduler.copies import replace
 from scheduler.fairness.reservation import expected_end_s
 from scheduler.model import ClusterState, Job, Node, Piece, Reason, Running
-from scheduler.model.instances import is_instance, only_instances
+from scheduler.model.placements import is_instance, only_instances
 from scheduler.placement.feasibility import Level, aggregated_gpus, first_failing, usable, whole_offers
 from scheduler.placement.ledger import Ledger
 

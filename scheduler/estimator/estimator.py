@@ -39,7 +39,7 @@ from scheduler.estimator.layers import (
 from scheduler.estimator.measured import by_type, signature
 from scheduler.estimator.scaling import learn_type_speeds, learn_usual
 from scheduler.model import Job, Node
-from scheduler.model.instances import is_instance, share_of_gpu
+from scheduler.model.placements import is_instance, share_of_gpu
 
 if TYPE_CHECKING:
     from scheduler.model.speeds import Knowledge

@@ -12,7 +12,7 @@ import numpy as np
 
 from scheduler.explaining.places import QUEUES
 from scheduler.fairness.keeping import RESERVATION
-from scheduler.model.instances import is_instance
+from scheduler.model.placements import is_instance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,8 +34,8 @@ def are(number: Any) -> str:
     return f"{number or 'none'} {'is' if number in (0, 1) else 'are'}"
 
 
-def listed(names: Sequence[Any], most: int = 3) -> str:
-    shown = [str(name) for name in names[:most]]
+def listed(names: Sequence[Any]) -> str:
+    shown = [str(name) for name in names[:3]]
     rest = len(names) - len(shown)
     if rest:
         return f"{', '.join(shown)} and {rest} more"

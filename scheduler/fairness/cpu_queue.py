@@ -12,9 +12,8 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
-from scheduler.fairness.arrays import Array, Division
+from scheduler.fairness.arrays import Array, Division, Shares, cpu_shares
 from scheduler.fairness.borrowing import AccessRules, may_borrow
-from scheduler.fairness.drf import Shares, cpu_shares
 from scheduler.fairness.progressive import shares_of
 from scheduler.model import Chosen, Ranked, ShareView, Side, Standing
 from scheduler.placement import cpu

@@ -1,4 +1,4 @@
-"""Idle resources that are kept, until when, and for whom: promises (section 7), reservations and arrays (section 4).
+"""Idle resources that are kept, their keepers and times: promises (section 7), reservations and arrays (section 4).
 
 A job for which resources are kept is a *keeper*. Its time is when it should start, or when its promise lapses. A waiting job
 shows one keeper: the first, by time, whose resources would be enough to start it. If no single one would, it shows all keepers.

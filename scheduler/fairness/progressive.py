@@ -22,8 +22,7 @@ from scheduler.model import Ranked, ShareView, Side, Standing, WindowView, given
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from scheduler.fairness.arrays import Array
-    from scheduler.fairness.drf import Shares
+    from scheduler.fairness.arrays import Array, Shares
     from scheduler.placement.ledger import Ledger
 
 

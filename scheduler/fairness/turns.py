@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
-from scheduler.fairness import drf
+from scheduler.fairness.arrays import Shares, gpu_shares, least_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.fairness.borrowing import AccessRules
-    from scheduler.fairness.drf import Shares
     from scheduler.model import Job, Ranked
     from scheduler.placement.access import Access
     from scheduler.placement.idle_nodes import IdleNodes
@@ -128,7 +127,7 @@ class Standing:
     weights: Mapping[str, float]
 
     def add(self, tenant: int, job: Job) -> None:
-        self.shares.add(tenant, drf.least_units(job, self.by_type, self.weights))
+        self.shares.add(tenant, least_units(job, self.by_type, self.weights))
 
 
 def standing_of(work: Work, picked: Iterable[Ranked]) -> Standing:
@@ -137,7 +136,7 @@ def standing_of(work: Work, picked: Iterable[Ranked]) -> Standing:
     by_type: dict[str, int] = {}
     for node in nodes:
         by_type[node.gpu_type or ""] = by_type.get(node.gpu_type or "", 0) + node.gpus_total
-    found = Standing(drf.gpu_shares(nodes, state.running, state.tenants, state.gpu_weights), by_type, state.gpu_weights)
+    found = Standing(gpu_shares(nodes, state.running, state.tenants, state.gpu_weights), by_type, state.gpu_weights)
     for ranked in picked:
         found.add(ranked.job.tenant, ranked.job)
     return found

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.model.cluster import bay_id
-from scheduler.model.instances import serves
+from scheduler.model.placements import serves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob, InvalidNode
-from scheduler.model.instances import only_instances
+from scheduler.model.placements import only_instances
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scheduler.model.alike import Alike, alike_of
-from scheduler.model.instances import only_instances, serves
-
-if TYPE_CHECKING:
-    from scheduler.model.placements import GpuPart, Piece, Share
+from scheduler.model.placements import GpuPart, Piece, Share, only_instances, serves
 
 Figures = Mapping[str, Any]
 """JSON-able figures behind a reason; they never hold an id or a name of another tenant."""
@@ -87,7 +84,7 @@ class Job:
     tenant: int
     requirement: tuple[int, ...]  # R: the GPU counts the tenant accepts, ascending
     submitted_s: float = 0.0
-    gpu_types: frozenset[str] = frozenset()  # empty = any whole GPU: see `model.instances`
+    gpu_types: frozenset[str] = frozenset()  # empty = any whole GPU: see `model.placements`
     cores: int = 1
     memory_mib: int = 0
     priority: int = 0  # among the tenant's own jobs only

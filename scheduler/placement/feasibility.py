@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.estimator.measured import signature
-from scheduler.model.instances import only_instances
+from scheduler.model.placements import only_instances
 from scheduler.placement.free_capacity import Offer
 
 if TYPE_CHECKING:

@@ -36,15 +36,12 @@ class IdleNodes:
         self._idle = np.zeros(
             (4, len(self._capacities)), dtype=np.int64
         )  # GPUs, cores, cores of the reserved ones, MiB
-        self._apart = any(free.node.exclusive_tenant for free in self._capacities)
+        self.tells_tenants_apart = any(
+            free.node.exclusive_tenant for free in self._capacities
+        )  # some take one at a time
         self._open: dict[tuple[object, ...], np.ndarray] = {}
         for free in self._capacities:
             self.refresh(free.node.id)
-
-    @property
-    def tells_tenants_apart(self) -> bool:
-        """Whether some node takes one tenant at a time."""
-        return self._apart
 
     @property
     def gpus_left(self) -> int:
@@ -129,7 +126,7 @@ class IdleNodes:
                 ],
                 dtype=bool,
             )
-        if not self._apart:
+        if not self.tells_tenants_apart:
             return known
         admitted = np.array([free.admits(job.tenant) for free in self._capacities], dtype=bool)
         both: np.ndarray = known & admitted

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.model import Configuration, HeldPart, Job, Node, Piece, Placement, Running, Share, Tenant, node_of
-from scheduler.model.instances import is_instance
-from scheduler.model.placements import WHOLE
+from scheduler.model.placements import WHOLE, is_instance
 from scheduler.placement.core_counts import CoreCounts
 from scheduler.placement.free_capacity import (
     Allowance,

@@ -78,7 +78,7 @@ def take_turn(ranked: Ranked, work: Work, draft: DraftPlan) -> bool:
     """Place the job on what the ledger has left, if it fits, and record it. InvalidJob is recorded, not raised."""
     job = ranked.job
     try:
-        offers = _cpu_offers(ranked, work) if job.is_cpu else _gpu_offers(job, work)
+        offers = tuple(filter(None, [cpu.choose(job, work.ledger)])) if job.is_cpu else _gpu_offers(job, work)
         best = best_fit(offers, work.ledger, job.tenant)
         if best is None and (small := on_instance(job, work.ledger)) is not None:
             offers = _gpu_offers(small, work)
@@ -166,8 +166,3 @@ def _may_spread(job: Job, work: Work) -> bool:
     if any(job.min_gpus > most for name, most in work.ledger.largest.items() if job.may_use(name)):
         return True
     return work.estimator.sensitivity(job) <= work.parameters.sigma
-
-
-def _cpu_offers(ranked: Ranked, work: Work) -> tuple[Configuration, ...]:
-    best = cpu.choose(ranked.job, work.ledger)
-    return () if best is None else (best,)

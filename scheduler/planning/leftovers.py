@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
-from scheduler.model.instances import is_instance
+from scheduler.model.placements import is_instance
 from scheduler.placement import turn
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import on_instance

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.estimator.measured import signature
 from scheduler.model import ClusterState, Configuration, Job, LinkOrder, LinkWish, Ranked, Running, Share
-from scheduler.model.instances import is_instance
+from scheduler.model.placements import is_instance
 from scheduler.planning.profiling import NEW_BELOW, budget, types_kept
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import numpy as np
 from scheduler.copies import replace
 from scheduler.estimator.measured import signature
 from scheduler.explaining.figures import Why, needs, over_quota
-from scheduler.fairness.drf import gpu_shares, gpu_units
+from scheduler.fairness.arrays import gpu_shares, gpu_units
 from scheduler.model import Chosen, ClusterState, Configuration, HeldPart, Job, Ranked, Reason, Share
 from scheduler.model.placements import WHOLE, Regrant
 from scheduler.planning.gaps import Floats, gap_worth

@@ -31,9 +31,8 @@ from scheduler.policies.stages import (
 )
 from scheduler.replan.call_backs import call_back
 from scheduler.replan.making_room import Rules, make_room
-from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class
-from scheduler.replan.realise import realise
+from scheduler.replan.realise import realise, replan_nearby
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

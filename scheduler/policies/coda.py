@@ -9,7 +9,7 @@ from functools import partial
 from scheduler.parameters.choices import POLICIES
 from scheduler.policies import arrays_and_windows
 from scheduler.policies.lineup import Mode
-from scheduler.policies.policy import Policy, always
+from scheduler.policies.policy import Policy
 
 MODE = Mode(arrays=True, fair=True, borrow=True, joint=False, rigid=True, reserve_lr=None)
-POLICY = Policy("coda", POLICIES["coda"], partial(arrays_and_windows.place, mode=MODE), is_fair=always)
+POLICY = Policy("coda", POLICIES["coda"], partial(arrays_and_windows.place, mode=MODE), is_fair=lambda _: True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from scheduler.fairness.drf import Shares
+from scheduler.fairness.arrays import Shares
 from scheduler.model import Ranked, by_tenant
 from scheduler.parameters.choices import POLICIES
 from scheduler.placement import turn
 from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Standings, greedy_figures
-from scheduler.policies.policy import Policy, always
+from scheduler.policies.policy import Policy
 
 if TYPE_CHECKING:
     from scheduler.placement.work import Work
@@ -63,4 +63,4 @@ def pool_shares(work: Work) -> tuple[Shares, Shares]:
     )
 
 
-POLICY = Policy("drf", POLICIES["drf"], place, is_fair=always)
+POLICY = Policy("drf", POLICIES["drf"], place, is_fair=lambda _: True)

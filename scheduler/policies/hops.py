@@ -18,9 +18,8 @@ from scheduler.placement.objective import Objective
 from scheduler.placement.outcome import DraftPlan, Obstacles, Outcome, Staged, Standings
 from scheduler.placement.running import joint_weights
 from scheduler.policies.policy import Policy, by_knob
-from scheduler.replan.nearby import replan_nearby
 from scheduler.replan.participants import by_class, joint
-from scheduler.replan.realise import realise, tidy
+from scheduler.replan.realise import realise, replan_nearby, tidy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

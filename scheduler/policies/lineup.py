@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.copies import replace
-from scheduler.fairness import drf, progressive
-from scheduler.fairness.arrays import UNDIVIDED, Array, Division, divide
+from scheduler.fairness import progressive
+from scheduler.fairness.arrays import UNDIVIDED, Array, Division, divide, gpu_shares, least_units
 from scheduler.fairness.borrowing import AccessRules, HomeArrays
 from scheduler.fairness.keeping import GPU_ARRAYS
 from scheduler.fairness.progressive import ArrayWindow, Windows, shares_of, standings_of, views_of
@@ -105,7 +105,7 @@ def fill(
     by_type: dict[str, int] = {}
     for node in nodes:
         by_type[node.gpu_type or ""] = by_type.get(node.gpu_type or "", 0) + node.gpus_total
-    shares = drf.gpu_shares(nodes, state.running, state.tenants, state.gpu_weights)
+    shares = gpu_shares(nodes, state.running, state.tenants, state.gpu_weights)
     held, gpu_units = dict(shares.held), shares.capacity
     if not mode.fair:
         shares.capacity = math.inf  # then every share is 0, and only the queue's order decides
@@ -116,7 +116,7 @@ def fill(
         shares,
         work.ledger,
         array=lambda each: homes.of(each.job),
-        units=lambda each: drf.least_units(each.job, by_type, state.gpu_weights),
+        units=lambda each: least_units(each.job, by_type, state.gpu_weights),
     )
     if not mode.fair or STAGES in work.parameters.off:
         for window in windows.values():

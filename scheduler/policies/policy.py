@@ -16,21 +16,9 @@ if TYPE_CHECKING:
     from scheduler.placement.work import Work
 
 
-def by_submission(_: Parameters) -> Priority:
-    return PRIORITIES["fifo"]
-
-
 def by_knob(parameters: Parameters) -> Priority:
     """The order that the knob `priority` names."""
     return PRIORITIES[parameters.priority]
-
-
-def always(_: Parameters) -> bool:
-    return True
-
-
-def never(_: Parameters) -> bool:
-    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +37,11 @@ class Policy:
     name: str
     meaning: str
     place: Callable[[Work], Outcome]
-    priority: Callable[[Parameters], Priority] = by_submission
+    priority: Callable[[Parameters], Priority] = lambda _: PRIORITIES["fifo"]
     replans: bool = False
-    is_fair: Callable[[Parameters], bool] = never
-    sweeps: Callable[[Parameters], bool] = never
-    pays: Callable[[Parameters], bool] = never
+    is_fair: Callable[[Parameters], bool] = lambda _: False
+    sweeps: Callable[[Parameters], bool] = lambda _: False
+    pays: Callable[[Parameters], bool] = lambda _: False
 
 
 def greedy(work: Work, *, passes: bool = True) -> Outcome:

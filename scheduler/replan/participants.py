@@ -39,7 +39,7 @@ ASKED_FROM_S, ASKED_RESTARTS = 60.0, 2
 
 MOST_NODES = 16
 """The most GPU nodes that the located formulation can look at in a re-plan. On a larger cluster a re-plan solves by class if
-running jobs may be preempted; else it looks at a part of the cluster: see `nearby`."""
+running jobs may be preempted; else it looks at a part of the cluster: see `realise`."""
 
 MOST_PINNED = 4
 """By class, the most running jobs of a node that may be changed: each doubles the number of ways to keep some of them."""

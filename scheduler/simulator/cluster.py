@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scheduler.copies import replace
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
 from scheduler.model import Job, Node, Piece, Share, node_of
-from scheduler.model.instances import serves
+from scheduler.model.placements import serves
 from scheduler.simulator.world.truth import SimulationError, Spot, World
 
 Ask = tuple[tuple[int, ...], frozenset[str], int, int]

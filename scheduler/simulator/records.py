@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from scheduler.metrics import wanted_types
-from scheduler.model.instances import serves
+from scheduler.model.placements import serves
 
 if TYPE_CHECKING:
     from scheduler.planning.decided import Decided

@@ -4,33 +4,22 @@ import os
 import signal
 
 import pytest
-from django.urls import URLPattern, get_resolver
 
 from research.screenshots import seeded
 from research.screenshots.__main__ import STOPPING, main, sheet_write
 from research.screenshots.camera import VIEWS, Taken
-from research.screenshots.pages import NOT_PAGES, NOT_PAGES_ENDS, PAGES
-
-PAGES_OF = ("portal.pages.dashboard", "portal.pages.laboratory.pages", "django.contrib.auth.views")
+from research.screenshots.pages import NOBODY, OPERATOR, TENANT, pages_all
 
 
-def routes():
-    """Names of the routes of pages for people, without REST and console."""
-    resolver = get_resolver()
-    patterns = [each for part in resolver.url_patterns for each in getattr(part, "url_patterns", [part])]
-    named = [each for each in patterns if isinstance(each, URLPattern) and each.name]
-    return {each.name for each in named if each.callback.__module__.startswith(PAGES_OF)}
-
-
-def test_each_route_is_a_page_or_known_as_none():
-    shown = {page.route for page in PAGES}
-    found = routes()
-    assert {"overview", "job-detail", "laboratory"} <= found
-    assert {name for name in found - shown - NOT_PAGES.keys() if not name.endswith(NOT_PAGES_ENDS)} == set()
+def test_each_page_is_shown_to_who_reads_it_and_no_part_of_one():
+    shown = {page.path: page.reader for page in pages_all()}
+    assert {"/login": NOBODY, "/jobs/{running}/": TENANT, "/sharing/": OPERATOR}.items() <= shown.items()
+    assert len(shown) > 40
+    assert not [path for path in shown if "fragment" in path or "figures" in path or path == "/jobs/csv"]
 
 
 def test_names_are_unique_and_make_safe_files():
-    names = [page.name for page in PAGES]
+    names = [page.name for page in pages_all()]
     assert len(set(names)) == len(names)
     assert all(name.replace("-", "").isalnum() for name in names)
 

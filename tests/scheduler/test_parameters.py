@@ -19,9 +19,8 @@ def test_values_are_taken_as_their_type():
     assert Parameters.from_mapping({"time_limit_s": 4}).limit_s == 4
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
+def test_bad_values_name_the_parameter(subtests):
+    for name, value, words in [
         ("policy", "lottery", f"parameter policy: 'lottery' is not one of {', '.join(POLICIES)}"),
         ("lambda", 4.1, "parameter lambda: 4.1 is outside 0 to 4"),
         ("lambda", float("nan"), "nan is not a finite number"),
@@ -36,13 +35,12 @@ def test_values_are_taken_as_their_type():
             1.4,
             "parameter epsilon: there is no such parameter; the parameters are policy, priority, placement, lambda",
         ),
-    ],
-)
-def test_bad_values_name_the_parameter(name, value, words):
-    with pytest.raises(InvalidParameter) as caught:
-        Parameters.from_mapping({name: value})
-    assert words in str(caught.value)
-    assert len(str(caught.value)) < 1000
+    ]:
+        with subtests.test(name=name, value=value):
+            with pytest.raises(InvalidParameter) as caught:
+                Parameters.from_mapping({name: value})
+            assert words in str(caught.value)
+            assert len(str(caught.value)) < 1000
 
 
 @pytest.mark.parametrize(("gpus", "gap"), [(99, 0.0), (100, 0.0005), (1000, 0.0005), (1001, 0.01)])

@@ -1,6 +1,6 @@
 """A script's life and a manager's month from the shell (stories 4, 15, 16, 27 to 29).
 
-200 submissions and a followed log through connections that break; tokens that end; members and usage.
+500 submissions and a followed log through connections that break; tokens that end; members and usage.
 """
 
 import csv
@@ -24,7 +24,7 @@ from tests.system.helpers.client import MACHINE_SLACK, Tenant, _csrf, rows, sign
 from tests.system.helpers.flaky import WHOLE, Flaky
 
 pytestmark = [pytest.mark.system, pytest.mark.xdist_group("shells")]
-JOBS, LINES = 200, 1500
+JOBS, LINES = 500, 1500
 TELLING = (
     f'i=0; while [ $i -lt {LINES} ]; do i=$((i+1)); echo "$i \u00fc\u4e2d\U0001f600 $(printf %0$((i % 90))d 0)"; '
     "[ $((i % 50)) = 0 ] && { echo error $i >&2; sleep 0.1; }; done; exit 3"

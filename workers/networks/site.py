@@ -74,7 +74,7 @@ def unfit(network: ipaddress.IPv4Network) -> str:
                 "give another one, --jobs-network"
             )
     if _way_out() is None and _has_way_out_6():
-        return "this node reaches others by IPv6 alone, and a tenant's network has IPv4 outside"
+        return "this node reaches others by IPv6 only, and a tenant's network has IPv4 outside"
     return ""
 
 

@@ -9,9 +9,9 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from berth_client import __version__
+from berth_client import Berth, __version__
 from berth_client.cli.verbs import VERBS
 from berth_client.errors import ClientError
 
@@ -77,7 +77,9 @@ def main(arguments: Sequence[str], *, prog: str = "berth", transport: Transport 
     if command:
         asked.command = command
     try:
-        return _acted(asked, transport)
+        if not VERBS[asked.verb].asks_portal:
+            return int(asked.act(asked))
+        return int(asked.act(asked, Berth.from_environment(portal=asked.portal, transport=transport)))
     except ClientError as error:
         try:
             sys.stdout.flush()
@@ -112,14 +114,6 @@ def parser_make(prog: str = "berth", only: str | None = None) -> argparse.Argume
                 own.add_argument("--portal", metavar="NAME", help="ask the portal of this login (`login --name`)")
             getattr(module, f"{act}_options")(own)
     return parser
-
-
-def _acted(asked: Any, transport: Transport | None) -> int:
-    if not VERBS[asked.verb].asks_portal:
-        return int(asked.act(asked))
-    from berth_client import Berth
-
-    return int(asked.act(asked, Berth.from_environment(portal=asked.portal, transport=transport)))
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str] | None]:

@@ -62,13 +62,13 @@ def drain_options(parser: argparse.ArgumentParser) -> None:
 
 
 def nodes(asked: Any, berth: Berth) -> int:
-    def told() -> str:
+    def make() -> str:
         if asked.name:
             return _format_node(asked, berth.nodes_show(asked.name, hours=asked.hours))
         empty, filters = "no node yet; `./berth node` on a machine makes it one", {"gpu_type": asked.gpu_type}
         return format_page(asked, berth, berth.nodes_list, columns=COLUMNS, empty=empty, hours=asked.hours, **filters)
 
-    return print_again(asked, told)
+    return print_again(asked, make)
 
 
 def drain(asked: Any, berth: Berth) -> int:
@@ -97,7 +97,7 @@ def _print_change(asked: Any, node: NodeDetail, words: str) -> int:
 def _format_node(asked: Any, node: NodeDetail) -> str:
     if (plain := format_one(asked, node, [node], COLUMNS)) is not None:
         return plain
-    told = facts([(head, find(node)) for head, find in (*COLUMNS.short, *COLUMNS.wide)])
+    text = facts([(head, find(node)) for head, find in (*COLUMNS.short, *COLUMNS.wide)])
     findings = "".join(
         cell(f"{each['level']}  {each['subject']}: {each['detail']} {each['remedy']}") + "\n"
         for each in node["findings"]
@@ -109,7 +109,7 @@ def _format_node(asked: Any, node: NodeDetail) -> str:
     gpus = table(("gpu", "type", "held by", "memory", "cordoned"), cards) + "\n" if cards else ""
     cut = any(each.get("profile") for each in node["gpu_list"])  # a portal of an older version does not say
     note = "An instance of a GPU (MIG) takes jobs of one GPU; name its type to ask for one.\n" if cut else ""
-    return "\n".join(filter(None, (told, findings, gpus, note)))
+    return "\n".join(filter(None, (text, findings, gpus, note)))
 
 
 def _asked(mib: int) -> str:

@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from berth_client.cli.files import files_sent, text_read
-from berth_client.cli.options import READ, artefact, begun, labels_of, live_add, pair
+from berth_client.cli.options import READ, artefact, job_input, live_add, pair, read_labels
 from berth_client.errors import ClientError
 from berth_client.fields import FLAGS
 
@@ -42,7 +42,7 @@ AGAIN: tuple[tuple[str, str, Callable[[str], Any], str, str], ...] = (
     ("--secret", "secret", pair, "NAME=SECRET", "a variable that gets a secret's value"),
     ("--label", "label", str, "NAME[=VALUE]", "a label"),
     ("--file", "file", str, "PATH[:NAME]", "a file that comes along, under its own name or NAME"),
-    ("--input", "inputs", begun, "JOB:PATH[=TO]", "begin with an artefact of an earlier job, under its own name or TO"),
+    ("--input", "inputs", job_input, "JOB:PATH[=TO]", "begin with an earlier job's artefact, under its name or TO"),
     ("--artefacts", "artefacts", str, "PATTERN", "files that are kept beside those in $BERTH_ARTEFACTS: 'out/*.pt'"),
     ("--log-match", "log_matches", str, "TEXT", "notify of a line of the log that has this; * is any text between"),
     ("--set", "set", pair, "FIELD=JSON", "any other field, as in REST; with --template: NAME=VALUE of a parameter"),
@@ -59,8 +59,8 @@ def flags_add(parser: argparse.ArgumentParser) -> None:
         of, names = LIVE.get(flag.name, ""), (flag.name, *ALSO.get(flag.field, ()))
         live_add(group, of, *names, dest=flag.field, type=READ[flag.kind], metavar=flag.metavar, help=flag.help)
     for name, field, read, metavar, words in AGAIN:
-        told, of = f"{words}; may be given again", LIVE.get(name, "")
-        live_add(group, of, name, dest=field, action="append", type=read, metavar=metavar, help=told)
+        more, of = f"{words}; may be given again", LIVE.get(name, "")
+        live_add(group, of, name, dest=field, action="append", type=read, metavar=metavar, help=more)
     group.add_argument("--singleton", action="store_true", help="start when your earlier jobs of its name have ended")
     code = group.add_mutually_exclusive_group()
     code.add_argument("--git", metavar="URL", help="the job's code: a repository, fetched on the node")
@@ -97,7 +97,7 @@ def describe(asked: Any, berth: Berth) -> dict[str, Any]:
     named = {
         "environment": dict(asked.env or ()),
         "secrets": dict(asked.secret or ()),
-        "labels": labels_of(asked.label or []),
+        "labels": read_labels(asked.label or []),
     }
     found |= {field: pairs for field, pairs in named.items() if pairs}
     if asked.file or asked.folder:

@@ -84,7 +84,7 @@ class Forward:
         self._connections = Connections(talk, self._say)
         self._is_open = False
         self._end: Any = None
-        self._told: set[str] = set()
+        self._said: set[str] = set()
 
     def run(self) -> int:
         from berth_client.websocket import BrokenError
@@ -145,7 +145,7 @@ class Forward:
 
     def _say(self, text: str) -> None:
         """Say a sentence once: a browser tries again and again."""
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._said:
+            self._said.add(text)
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()

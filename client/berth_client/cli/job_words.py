@@ -164,14 +164,14 @@ def format_explanation(found: Explanation) -> str:
             ("expected start", start_words(found.get("predicted_start")) or found.get("predicted_start_missing")),
         ]
     )
-    told = f"{sentence(found.get('sentence') or 'Nothing is known of it yet.')}\n\n{lines}"
+    text = f"{sentence(found.get('sentence') or 'Nothing is known of it yet.')}\n\n{lines}"
     if larger := found.get("larger_sentence"):
-        told += f"\n{sentence(larger)}\n"
+        text += f"\n{sentence(larger)}\n"
     if changes is not None:
-        told += "\nThese changes would start it:\n" + "".join(
+        text += "\nThese changes would start it:\n" + "".join(
             f"  {sentence(each['sentence'])}\n" for each in changes or NO_CHANGE
         )
-    return told
+    return text
 
 
 NO_CHANGE = ({"sentence": "no single change that was tried"},)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth_client.cli import complain
 from berth_client.cli.job_words import COLUMNS, format_explanation, job_facts
-from berth_client.cli.options import READ, job_add, labels_of, live_add, most_add, output_add
+from berth_client.cli.options import READ, job_add, live_add, most_add, output_add, read_labels
 from berth_client.cli.output import format_one, format_page, format_rows, format_value, print_again
 from berth_client.errors import AwayError, ClientError, RefusedError
 from berth_client.fields import FLAGS
@@ -54,8 +54,8 @@ def edit_options(parser: argparse.ArgumentParser) -> None:
     job_add(parser)
     for flag in FLAGS:
         if flag.field in EDITED:
-            told = EDITED[flag.field] or flag.help
-            parser.add_argument(flag.name, dest=flag.field, type=READ[flag.kind], metavar=flag.metavar, help=told)
+            words = EDITED[flag.field] or flag.help
+            parser.add_argument(flag.name, dest=flag.field, type=READ[flag.kind], metavar=flag.metavar, help=words)
     parser.add_argument("--label", action="append", metavar="NAME[=VALUE]", help="its labels from now on")
     output_add(parser)
 
@@ -96,11 +96,11 @@ def ps(asked: Any, berth: Berth) -> int:
     if asked.mine:
         query["owner"] = berth.me()["username"]
 
-    def told() -> str:
+    def make() -> str:
         empty = "no such job" if asked.all else "no such job; -a: also those that have ended"
         return format_page(asked, berth, berth.jobs_list, columns=COLUMNS, empty=empty, **query)
 
-    return print_again(asked, told)
+    return print_again(asked, make)
 
 
 def show(asked: Any, berth: Berth) -> int:
@@ -126,7 +126,7 @@ def edit(asked: Any, berth: Berth) -> int:
     asked.number = [asked.number]
     wanted = {field: value for field in EDITED if (value := getattr(asked, field)) is not None}
     if asked.label:
-        wanted["labels"] = labels_of(asked.label)
+        wanted["labels"] = read_labels(asked.label)
     if not wanted:
         raise ClientError("say what to change: --priority, --time, --name, --gpus or --label")
     return do_each(asked, lambda number: berth.jobs_change(number, **wanted))
@@ -160,8 +160,8 @@ def _done(verb: str, job: JobDetail) -> str:
 
 
 def explain(asked: Any, berth: Berth) -> int:
-    def told() -> str:
+    def make() -> str:
         found = berth.jobs_explain(asked.number, what_if=asked.what_if)
         return format_value(asked, found) if asked.output in {"json", "yaml"} else format_explanation(found)
 
-    return print_again(asked, told)
+    return print_again(asked, make)

@@ -161,7 +161,7 @@ def run(asked: Any, berth: Berth) -> int:
         raise
     if asked.wait:
         return _follow(asked, berth, made["id"])
-    return _told(asked, made, f"simulation {made['id']}: {made['ahead']} before it; berth lab wait {made['id']}")
+    return _print(asked, made, f"simulation {made['id']}: {made['ahead']} before it; berth lab wait {made['id']}")
 
 
 def _order(asked: Any) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def show(asked: Any, berth: Berth) -> int:
     found = berth.simulations_show(asked.number)
     if asked.csv:
         _write(asked.csv, berth.simulations_report(asked.number, format="csv"))
-    return _told(asked, found, words_of(found))
+    return _print(asked, found, format_simulation(found))
 
 
 def wait(asked: Any, berth: Berth) -> int:
@@ -216,17 +216,17 @@ def wait(asked: Any, berth: Berth) -> int:
 
 def cancel(asked: Any, berth: Berth) -> int:
     found = berth.simulations_cancel(asked.number)
-    return _told(asked, found, "it is cancelled" if found["state"] == "CANCELLED" else "it stops within seconds")
+    return _print(asked, found, "it is cancelled" if found["state"] == "CANCELLED" else "it stops within seconds")
 
 
 def share(asked: Any, berth: Berth) -> int:
     found = berth.simulations_share(asked.number, shared_with=asked.shared_with)
-    return _told(asked, found, f"{found['name']} is shared with {found['shared_with']}")
+    return _print(asked, found, f"{found['name']} is shared with {found['shared_with']}")
 
 
 def delete(asked: Any, berth: Berth) -> int:
     berth.simulations_delete(asked.number)
-    return _told(asked, None, "deleted")
+    return _print(asked, None, "deleted")
 
 
 def traces(asked: Any, berth: Berth) -> int:
@@ -247,7 +247,7 @@ def history(asked: Any, berth: Berth) -> int:
 
 def delete_trace(asked: Any, berth: Berth) -> int:
     berth.traces_delete(asked.number)
-    return _told(asked, None, "deleted")
+    return _print(asked, None, "deleted")
 
 
 def _upload(asked: Any, berth: Berth, *, name: str | None = None) -> dict[str, Any]:
@@ -281,16 +281,16 @@ def _follow(asked: Any, berth: Berth, number: int) -> int:
         time.sleep(POLL_S)
     if on_screen:
         print(" " * 60, end="\r", file=sys.stderr)
-    _told(asked, found, words_of(found))
+    _print(asked, found, format_simulation(found))
     return 0 if found["state"] == "COMPLETED" else 1
 
 
 def _print_trace(asked: Any, kept: dict[str, Any]) -> int:
     hours = kept["span_s"] / 3600
-    return _told(asked, kept, f"trace {kept['id']}, {kept['name']}: {kept['jobs']} jobs in {hours:.1f} h")
+    return _print(asked, kept, f"trace {kept['id']}, {kept['name']}: {kept['jobs']} jobs in {hours:.1f} h")
 
 
-def _told(asked: Any, answer: Any, words: str) -> int:
+def _print(asked: Any, answer: Any, words: str) -> int:
     sys.stdout.write(format_value(asked, answer) if asked.output == "json" else f"{words}\n")
     return 0
 
@@ -309,7 +309,7 @@ def _write(path: Path, content: bytes) -> None:
         raise ClientError(f"{path} cannot be written: {error.strerror}.") from None
 
 
-def words_of(found: dict[str, Any]) -> str:
+def format_simulation(found: dict[str, Any]) -> str:
     """Return one simulation as text: its order, its state, its figures."""
     knobs = ", ".join(f"{name} = {value}" for name, value in found["knobs"].items()) or "all at their default"
     facts = [

@@ -159,7 +159,7 @@ def artefact(text: str) -> tuple[str, str]:
     return job, path
 
 
-def begun(text: str) -> dict[str, str]:
+def job_input(text: str) -> dict[str, str]:
     """Return the input of `41:model/last.pt`, or of `41:model/last.pt=start.pt` to lay it under another name."""
     source, equals, target = text.rpartition("=")
     job, path = artefact(source if equals else text)
@@ -186,7 +186,7 @@ def array(text: str) -> dict[str, int]:
     return {"size": int(size)} | ({"concurrency": int(most)} if percent else {})
 
 
-def labels_of(given: list[str]) -> dict[str, str]:
+def read_labels(given: list[str]) -> dict[str, str]:
     return {name: value for name, _, value in (label.partition("=") for label in given)}
 
 

@@ -155,20 +155,20 @@ def _continue(asked: Any, berth: Berth, own: dict[str, Any]) -> dict[str, Any]:
     if asked.script is not None:
         raise ClientError("Give --continue-from or FILE, not both.")
     number, path = asked.continue_from
-    told: dict[str, Any] = dict(berth.jobs_description(number, begin_with=path))
+    earlier: dict[str, Any] = dict(berth.jobs_description(number, begin_with=path))
     if "inputs" in own:
-        own["inputs"] = [*told["inputs"], *own["inputs"]]
-    return _merge(told, own)
+        own["inputs"] = [*earlier["inputs"], *own["inputs"]]
+    return _merge(earlier, own)
 
 
-def _merge(told: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+def _merge(base: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
     """Put the command line's fields over the file's; files, variables and labels are joined."""
     both: dict[str, Any] = {
-        name: {**told[name], **own[name]}
+        name: {**base[name], **own[name]}
         for name in ("files", "environment", "labels")
-        if isinstance(told.get(name), dict) and name in own
+        if isinstance(base.get(name), dict) and name in own
     }
-    return {**told, **own, **both}
+    return {**base, **own, **both}
 
 
 def _format_submitted(asked: Any, job: JobDetail) -> str:
@@ -180,8 +180,8 @@ def _format_submitted(asked: Any, job: JobDetail) -> str:
 def _print_state(job: JobDetail) -> None:
     ended = end_words(job)
     where = f" on {', '.join(job['nodes'])}" if job["nodes"] else ""
-    told = f"job {job['number']}: {job['state']}{where}{f', {ended}' if ended else ''}"
-    print(printable(told), file=sys.stderr, flush=True)
+    text = f"job {job['number']}: {job['state']}{where}{f', {ended}' if ended else ''}"
+    print(printable(text), file=sys.stderr, flush=True)
 
 
 def exit_code(job: JobDetail) -> int:

@@ -68,19 +68,19 @@ def _list(asked: Any, berth: Berth) -> int:
     return 0
 
 
-def _shown(asked: Any, berth: Berth) -> TemplateDetail:
+def _get(asked: Any, berth: Berth) -> TemplateDetail:
     return berth.templates_show(asked.name, version=asked.version, tenant=asked.tenant, operators=asked.operators)
 
 
 def _show(asked: Any, berth: Berth) -> int:
-    sys.stdout.write(_told(asked, _shown(asked, berth)))
+    sys.stdout.write(_format(asked, _get(asked, berth)))
     return 0
 
 
-def _told(asked: Any, found: TemplateDetail) -> str:
+def _format(asked: Any, found: TemplateDetail) -> str:
     if (plain := format_one(asked, found, [found], COLUMNS)) is not None:
         return plain
-    told = facts(
+    text = facts(
         [
             ("template", found["name"]),
             ("of", found["tenant"] or "operators"),
@@ -93,7 +93,7 @@ def _told(asked: Any, found: TemplateDetail) -> str:
         (each["name"], each["type"], _default(each), _limits(each), each.get("help") or each.get("label"))
         for each in found["parameters"]
     ]
-    return f"{told}\n" + (table(("parameter", "type", "default", "limits", "help"), rows) + "\n" if rows else "")
+    return f"{text}\n" + (table(("parameter", "type", "default", "limits", "help"), rows) + "\n" if rows else "")
 
 
 def _default(parameter: dict[str, Any]) -> str:
@@ -118,12 +118,12 @@ def _import(asked: Any, berth: Berth) -> int:
     if asked.output == "table" and not asked.parsable:
         print(f"template {found['name']}: version {found['version']}")
     else:
-        sys.stdout.write(_told(asked, found))
+        sys.stdout.write(_format(asked, found))
     return 0
 
 
 def _export(asked: Any, berth: Berth) -> int:
-    sys.stdout.write(_shown(asked, berth)["text"])
+    sys.stdout.write(_get(asked, berth)["text"])
     return 0
 
 

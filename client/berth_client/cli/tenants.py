@@ -180,9 +180,8 @@ def usage(asked: Any, berth: Berth) -> int:
 
 
 def _format_people(asked: Any, berth: Berth) -> str:
-    told_as = "csv" if asked.output == "csv" else None
-    name = tenant_asked(asked, berth)
-    found = berth.usage_show(name, since=asked.since, until=asked.until, format=told_as)
+    form = "csv" if asked.output == "csv" else None
+    found = berth.usage_show(tenant_asked(asked, berth), since=asked.since, until=asked.until, format=form)
     if isinstance(found, str):
         if asked.parsable:
             raise ClientError("Choose --parsable or -o csv.")
@@ -206,12 +205,12 @@ def _format_mine(asked: Any, berth: Berth) -> str:
 
 
 def _format_me(me: Me) -> str:
-    told = [("user", me["username"] + (", operator" if me["is_operator"] else ""))]
+    rows = [("user", me["username"] + (", operator" if me["is_operator"] else ""))]
     if token := me["token"]:
-        told += [
+        rows += [
             ("token", token["name"]),
             ("may", ", ".join(token["scopes"])),
             ("only for", token["tenant"] or ""),
             ("until", when(token["expires_at"]) or ""),
         ]
-    return facts(told)
+    return facts(rows)

@@ -75,7 +75,7 @@ class IdleColumns:
         at = self._nodes_of(self.pools_of(candidate), job)
         parts = self._spread(at, job, candidate) if candidate.spread else self._single(at, job, candidate)
         if not parts:
-            self._failed.add(failed)  # what is idle only shrinks
+            self._failed.add(failed)  # free capacity only shrinks
             return None
         return self.take(job, candidate, parts)
 

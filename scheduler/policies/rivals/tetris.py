@@ -32,7 +32,7 @@ from scheduler.policies.policy import Policy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from scheduler.fairness.drf import Shares
+    from scheduler.fairness.arrays import Shares
     from scheduler.placement.work import Work
 
 FAIRNESS_KNOB = 0.25

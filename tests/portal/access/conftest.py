@@ -82,6 +82,6 @@ def loud(world):
         data=(SHOUT + BREAK_OUT).encode() + b"\n",
     )
     node_drain(node=world.nodes["silent"], actor=world.users["operator"], reason=SHOUT)
-    world.names["zebra-name"] = world.names["loud-0"]
+    world.names["zebra-name"] = world.names["running"] = world.names["loud-0"]
     offers_keep(world)
     return world

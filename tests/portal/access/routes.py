@@ -1,24 +1,10 @@
-"""What Django's resolver knows, flat: (name with namespace, its pattern, the view)."""
+"""Paths and bodies of the table, filled with the names of a world."""
 
 from __future__ import annotations
 
-from django.urls import URLResolver, get_resolver, reverse
+from django.urls import reverse
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
-
-
-def routes():
-    return list(_walk(get_resolver().url_patterns, "", ""))
-
-
-def _walk(patterns, prefix, namespace):
-    for each in patterns:
-        pattern = prefix + str(each.pattern)
-        if isinstance(each, URLResolver):
-            inner = f"{namespace}{each.namespace}:" if each.namespace else namespace
-            yield from _walk(each.url_patterns, pattern, inner)
-        else:
-            yield f"{namespace}{each.name or ''}", pattern, each.callback
 
 
 def filled(value, names):

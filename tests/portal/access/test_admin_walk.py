@@ -8,7 +8,7 @@ from django.urls import NoReverseMatch, reverse
 from django_celery_beat.models import IntervalSchedule, PeriodicTask
 
 from portal.foundation.console.base import ConsoleAdmin
-from tests.portal.access.routes import routes
+from research.examples import routes
 from tests.portal.access.world import CASTS
 
 pytestmark = pytest.mark.django_db
@@ -42,12 +42,13 @@ def arguments(name, objects):
 def urls(objects):
     """(name, path) of each pattern of the console; what has no name is asked for by an example."""
     found, nameless = [], 0
-    for name, pattern, _ in routes():
+    for route in routes():
+        name = route.name
         if not name.startswith("admin:"):
             continue
         if name == "admin:":
             nameless += 1
-            example = pattern.replace("<path:object_id>", "1").replace("(?P<url>.*)$", "no/such/page")
+            example = route.pattern.replace("<path:object_id>", "1").replace("(?P<url>.*)$", "no/such/page")
             found.append((name, f"/{example}"))
             continue
         found.append((name, reverse(name, kwargs=arguments(name.removeprefix("admin:"), objects))))

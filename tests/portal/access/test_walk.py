@@ -9,8 +9,10 @@ from functools import partial
 import pytest
 from django.urls import reverse
 
+from portal.pages.registry import PAGES as REGISTERED
 from portal.work.jobs.models import Job
-from tests.portal.access.routes import METHODS, filled, path_of, routes
+from research.examples import routes
+from tests.portal.access.routes import METHODS, filled, path_of
 from tests.portal.access.rows import AGENTS, PAGES, REST, TABLE, Row
 from tests.portal.access.safe import assert_safe, is_page
 from tests.portal.access.world import CASTS
@@ -21,7 +23,7 @@ LISTED = {row.route for row in TABLE}
 
 
 def test_every_route_is_in_the_table_and_every_row_has_its_route():
-    names = Counter(name for name, _, _ in routes() if not name.startswith("admin:"))
+    names = Counter(route.name for route in routes() if not route.name.startswith("admin:"))
     assert set(names) == LISTED
     assert set(names.values()) == {1}, "two patterns of one name: one of them would go untested"
 
@@ -29,7 +31,17 @@ def test_every_route_is_in_the_table_and_every_row_has_its_route():
 def test_an_unlisted_route_is_noticed(settings):
     """The check above is no tautology: the resolver of a portal with one more page has one more name."""
     settings.ROOT_URLCONF = "tests.portal.access.urls_with_one_more"
-    assert {name for name, _, _ in routes()} - LISTED - {"admin:"} >= {"forgotten"}
+    assert {route.name for route in routes()} - LISTED - {"admin:"} >= {"forgotten"}
+
+
+def assert_registered(row, path, answer):
+    """A page of the registry is a whole one with a title, and a part is none: axe and the camera look at pages only."""
+    if (row.method, answer.status_code) != ("GET", 200):
+        return
+    whole = answer.content.lstrip().lower().startswith(b"<!doctype html")
+    is_page_of_ours = row.route in REGISTERED and REGISTERED[row.route].kind == "page" and "fragment=" not in row.query
+    assert whole == (is_page_of_ours or row.route == "api-docs"), path
+    assert b"<title>Berth</title>" not in answer.content, path
 
 
 def jobs_now():
@@ -53,6 +65,8 @@ def test_each_row_as_each_cast(request, table):
             answer = world.ask(cast, row.door, row.method, path, body, then)
             if not answer.streaming and is_page(answer):
                 assert_safe(path, answer)
+                assert_registered(row, path, answer)
+                assert cast not in {"owner", "teammate"} or b"foreign-waits" not in answer.content, path
                 pages += 1
                 escaped += b"&lt;script&gt;alert(" in answer.content
             if answer.status_code != expected:

@@ -152,7 +152,13 @@ def _laboratory(world):
     simulation_next()
     owned_share(row=shared, actor=owner, shared_with="tenant")
     waiting = simulation_order(user=owner, tenant=tenant, order=wanted)
-    world.names |= {"trace": trace.pk, "simulation": own.pk, "shared": shared.pk, "queued": waiting.pk}
+    world.names |= {
+        "trace": trace.pk,
+        "simulation": own.pk,
+        "other": shared.pk,
+        "shared": shared.pk,
+        "queued": waiting.pk,
+    }
 
 
 def _templates(world):
@@ -233,6 +239,18 @@ def build():
         "missing": 987654321,
         "upload": _upload(world),
         "now": timezone.now().timestamp(),
+    }
+    jobs = {
+        "waiting": "-waits",
+        "array": "-array",
+        "held": "-held",
+        "failed": "-failed",
+        "ended": "-failed",
+        "running": "",
+    }
+    world.names |= {name: world.names[f"zebra-name{end}"] for name, end in jobs.items()} | {
+        "node": "big",
+        "gpu_type": "A100",
     }
     _laboratory(world)
     _templates(world)

@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from portal.cluster import instances as portals
-from scheduler.model import instances as cores
+from scheduler.model import placements as cores
 from workers.telemetry.sampler import GpuFound
 
 NAMES = st.builds(

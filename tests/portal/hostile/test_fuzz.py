@@ -105,9 +105,8 @@ def test_what_yaml_writes_is_read_again(value):
     assert yaml_strict(description_of({"nodes": value})) == {"nodes": value}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_it_says_what_the_safe_loader_says(subtests):
+    for text in [
         "a: [1, 0x1f, -7, +7, 0]",
         "[1.5, .5, 1.0e+3, -1.5, .inf, -.inf]",
         "[TRUE, False, ~, null, Null]",
@@ -119,10 +118,9 @@ def test_what_yaml_writes_is_read_again(value):
         "# nothing",
         "--- a\n...",
         "\ufeffa: 1\r\nb: [x]\r\n",
-    ],
-)
-def test_it_says_what_the_safe_loader_says(text):
-    assert yaml_strict(text) == yaml.safe_load(text)
+    ]:
+        with subtests.test(text=text):
+            assert yaml_strict(text) == yaml.safe_load(text)
 
 
 YAML_1_2 = {

@@ -100,7 +100,7 @@ def test_in_a_job(lena, cluster, text):
         for field, made in JOB_FIELDS.items():
             body = {"command": "true", field: made(text)}
             ask(lena, "POST", "/api/v1/jobs", body)
-            ask(lena, "POST", "/api/v1/jobs/plan", body)
+            ask(lena, "POST", "/api/v1/jobs/plan", json.dumps(body).encode())  # read as the one before is
         for name in (
             "command",
             "name",

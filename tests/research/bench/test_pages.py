@@ -7,13 +7,18 @@ from unittest import mock
 import pytest
 
 from portal.planning.rounds.planning.run import planning_run
+from research import examples
 from research.bench import asked, pages
 from research.bench.asking import asker
 from research.bench.errors import BenchError
-from research.bench.pages import pages_measure, pages_report
+from research.bench.pages import TARGET_KB, pages_measure, pages_report
 from research.bench.plannings import plannings_measure, plannings_report
 
 pytestmark = pytest.mark.django_db
+
+
+EMPTY = ("overview-fragment notice", "admin:search", "home-part needs", "job-artefacts-fragment shown")
+"""Nothing is there to be shown."""
 
 
 def asker_once(handler):
@@ -36,10 +41,11 @@ def test_each_page_fragment_and_list_as_tenant_and_as_operator():
     read = json.loads(pages_report(figures, as_json=True))["pages"]
     for name, own in read.items():
         assert own["queries"] > 0 or name == "api-docs"
-        assert (
-            own["kb"] > 0 or name in {"overview-fragment notice", "admin:search"} or name.startswith("home-part needs")
-        ), name
+        assert own["kb"] > 0 or name.startswith(EMPTY), name
         assert own["p95_ms"] > 0
+        if own["most_queries"] is not None:
+            assert own["queries"] <= own["most_queries"], name
+            assert own["kb"] <= TARGET_KB, name
     assert {"tenant", "operator"} < set(read["overview"])
     assert {
         "overview-fragment tiles",
@@ -56,17 +62,22 @@ def test_each_page_fragment_and_list_as_tenant_and_as_operator():
         pages_measure(nodes=3, jobs=60, seed=1, requests=1, only="nothing", filled=True)
 
 
-def test_a_route_that_nobody_named_is_refused(monkeypatch):
-    monkeypatch.delitem(asked.ROUTES, "queue")
-    with pytest.raises(BenchError, match="route queue is not known"):
+def test_an_argument_without_an_example_is_refused(monkeypatch):
+    monkeypatch.delitem(examples.ARGUMENTS, "jobs/<str:number>")
+    with pytest.raises(KeyError, match="number"):
         asked.asked_all(defaultdict(lambda: "1"))
 
 
 def test_every_route_is_asked_for_or_left_out_with_a_reason():
-    known = set(asked.routes_known())
-    stale = (set(asked.ROUTES) | set(asked.LEFT_OUT)) - known
-    assert not stale, "named, but the resolver knows them no more"
-    assert asked.asked_all(defaultdict(lambda: "1"))
+    known = {route.name: route for route in examples.routes()}
+    named = [*asked.MORE, *asked.OTHERS, *asked.FILES, *asked.LEFT_OUT, *examples.EXAMPLES]
+    assert not set(named) - set(known), "named, but the resolver knows them no more"
+    names = {each.name for each in asked.asked_all(defaultdict(lambda: "1"))}
+    assert {"job-list", "job-list by start", "api-jobs", "metrics", "admin:jobs_job_changelist"} <= names
+    read = {name for name, route in known.items() if asked.is_measured(route)}
+    assert {name for name in read if not any(f"{each} ".startswith(f"{name} ") for each in names)} == {
+        name for name in read if examples.EXAMPLES.get(name) == []
+    }
 
 
 def test_the_plannings_that_were_made(cluster):

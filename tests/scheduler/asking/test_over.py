@@ -26,9 +26,8 @@ def half_cpu(age_s):
     return state_of([node(1, 0, cores=16, idle_cores=4)], [job(1, cores=16, age_s=age_s)], [busy])
 
 
-@pytest.mark.parametrize(
-    ("state", "kind", "gains"),
-    [
+def test_a_change_gains_only_where_the_job_is_over_sooner(subtests):
+    for state, kind, gains in [
         (half_full(job(1, 4, age_s=300)), "size", True),
         (half_full(job(1, 4, age_s=3600)), "size", False),
         (half_full(job(1, 4, age_s=86_400)), "size", False),
@@ -38,18 +37,12 @@ def half_cpu(age_s):
         (two_types(job(1, 4, age_s=36_000.0, gpu_types=A100), 1800, 300, SPEEDS), "gpu-type", False),
         (half_cpu(120.0), "cores", True),
         (half_cpu(3600.0), "cores", False),
-    ],
-    ids=[
-        *("half of the GPUs, 5 min", "an hour", "a day: 1.87 times as long on them"),
-        *("a slower type now, short", "long", "a slower type later but sooner, short", "long"),
-        *("fewer cores count as a slowdown in proportion, short", "long"),
-    ],
-)
-def test_a_change_gains_only_where_the_job_is_over_sooner(state, kind, gains):
-    each = found(state, kind, {"size": "2"}.get(kind))
-    assert each.gains is gains
-    if not gains:
-        assert (each.verdict.why, each.later) == ("later", {})
+    ]:
+        with subtests.test(state=state, kind=kind):
+            each = found(state, kind, {"size": "2"}.get(kind))
+            assert each.gains is gains
+            if not gains:
+                assert (each.verdict.why, each.later) == ("later", {})
 
 
 def test_a_job_that_its_time_limit_would_end_before_it_is_done_gains_nothing():

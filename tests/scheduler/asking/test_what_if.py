@@ -54,12 +54,13 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("state", "kind", "value", "nodes", "words"), CASES, ids=[case[1] for case in CASES])
-def test_a_change_that_starts_it(state, kind, value, nodes, words):
-    first = next(each for each in asked(state).changes if each.kind == kind)
-    assert (first.value, first.starts, first.nodes) == (value, True, nodes)
-    assert first.sentence.startswith(words)
-    assert f" it would start {'then' if kind == 'wait' else 'now'} on {next(iter(nodes))}." in first.sentence
+def test_a_change_that_starts_it(subtests):
+    for state, kind, value, nodes, words in CASES:
+        with subtests.test(state=state, kind=kind):
+            first = next(each for each in asked(state).changes if each.kind == kind)
+            assert (first.value, first.starts, first.nodes) == (value, True, nodes)
+            assert first.sentence.startswith(words)
+            assert f" it would start {'then' if kind == 'wait' else 'now'} on {next(iter(nodes))}." in first.sentence
 
 
 def test_half_the_speed_is_said():

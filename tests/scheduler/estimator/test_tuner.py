@@ -39,20 +39,21 @@ TABLE_II = [
 ]
 
 
-@pytest.mark.parametrize(("model", "category", "pipelined", "large", "heavy", "steps", "off"), TABLE_II)
-def test_table_ii(model, category, pipelined, large, heavy, steps, off):
-    start = start_cores(
-        category=category,
-        tuned={},
-        pipelined=pipelined,
-        model_parameters=138_000_000 if large else 25_000_000,
-        heavy_between_iterations=heavy,
-    )
-    optimum = start + off
-    # Two below a start of 3 is 1: there is nothing fewer to try, and the search ends a step sooner.
-    found = run(start, peaked(optimum))
-    assert found.best == optimum
-    assert found.steps == (3 if optimum == 1 and off == -2 else steps)
+def test_table_ii(subtests):
+    for model, category, pipelined, large, heavy, steps, off in TABLE_II:
+        with subtests.test(model=model, category=category):
+            start = start_cores(
+                category=category,
+                tuned={},
+                pipelined=pipelined,
+                model_parameters=138_000_000 if large else 25_000_000,
+                heavy_between_iterations=heavy,
+            )
+            optimum = start + off
+            # Two below a start of 3 is 1: there is nothing fewer to try, and the search ends a step sooner.
+            found = run(start, peaked(optimum))
+            assert found.best == optimum
+            assert found.steps == (3 if optimum == 1 and off == -2 else steps)
 
 
 def test_all_eight_models_of_table_ii_take_3_or_4_steps():

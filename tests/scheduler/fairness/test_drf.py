@@ -2,8 +2,7 @@
 
 import pytest
 
-from scheduler.fairness.arrays import UNDIVIDED, divide
-from scheduler.fairness.drf import cpu_shares, gpu_shares, least_units
+from scheduler.fairness.arrays import UNDIVIDED, cpu_shares, divide, gpu_shares, least_units
 from scheduler.model import ArrayHistory, Tenant
 from tests.scheduler.builders import job, node, running
 

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.fairness import progressive, window
-from scheduler.fairness.arrays import Array, array_of
-from scheduler.fairness.drf import Shares
+from scheduler.fairness.arrays import Array, Shares, array_of
 from scheduler.fairness.progressive import ArrayWindow
 from scheduler.model import Ranked, Tenant, labelled
 from scheduler.placement.ledger import Ledger

@@ -2,8 +2,6 @@
 
 import math
 
-import pytest
-
 from scheduler.estimator.estimator import Estimator
 from scheduler.estimator.measured import signature_of
 from scheduler.fairness.window import joining
@@ -30,9 +28,8 @@ def joined(rhos, inside, *, idle=8, sizes=None, barred=()):
     return [each.job.id for each in joining(queue[:inside], queue, barred, idle, estimator, 1.4)]
 
 
-@pytest.mark.parametrize(
-    ("rhos", "inside", "expected"),
-    [
+def test_who_joins(subtests):
+    for rhos, inside, expected in [
         ([2.0, 2.0, 1.0, 1.0], 4, []),  # all inside
         ([1.0, 1.0, 2.0, 2.0], 2, []),  # the window minds it less than the queue: 1 < 1.5
         ([2.0, 2.0, 1.0, 1.0], 2, [3, 4]),  # 2 > 1.5; 5 / 3 > 1.5; 6 / 4 = 1.5
@@ -41,10 +38,9 @@ def joined(rhos, inside, *, idle=8, sizes=None, barred=()):
         ([math.inf, math.inf, 1.0, 1.0], 2, [3, 4]),  # not known: above sigma
         ([math.inf, 1.0, 2.0, 1.0], 1, [2]),  # and the most sensitive known: mean (2 + 1 + 2 + 1) / 4
         ([math.inf] * 4, 2, []),
-    ],
-)
-def test_who_joins(rhos, inside, expected):
-    assert joined(rhos, inside) == expected
+    ]:
+        with subtests.test(rhos=rhos, inside=inside):
+            assert joined(rhos, inside) == expected
 
 
 def test_only_who_fits_the_idle_gpus_and_its_quota():

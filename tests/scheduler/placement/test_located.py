@@ -40,9 +40,8 @@ def test_table_1_is_solved_as_by_hand():
         assert answer.objective == pytest.approx(1 * 2.6 + 0.75 * 2 + 0.5 * 1.2 + 0.25 * 1)
 
 
-@pytest.mark.parametrize(
-    ("priors", "lambda_", "expected"),
-    [
+def test_weights(subtests):
+    for priors, lambda_, expected in [
         ([2.0, 1.0, 0.5], 1, [1, 0.5, 0.25]),  # all positive: no bias
         ([2.0, 1.0, 0.5], 2, [1, 0.25, 0.0625]),
         ([2.0, 1.0, 0.5], 0, [1, 1, 1]),  # lambda 0: throughput alone
@@ -51,11 +50,10 @@ def test_table_1_is_solved_as_by_hand():
         ([0.0, 0.0], 1, [1, 1]),
         ([100.0, 0.001], 4, [1, 1e-6]),  # floored
         ([5000.0, 100.0], 1, [1, 0.02]),  # whoever ranks the queue caps, and LR alone
-    ],
-)
-def test_weights(priors, lambda_, expected):
-    queue = [ranked(number, prior) for number, prior in enumerate(priors, 1)]
-    assert list(located.weights(queue, lambda_).values()) == pytest.approx(expected)
+    ]:
+        with subtests.test(priors=priors, lambda_=lambda_):
+            queue = [ranked(number, prior) for number, prior in enumerate(priors, 1)]
+            assert list(located.weights(queue, lambda_).values()) == pytest.approx(expected)
 
 
 def test_what_is_added_to_all_makes_small_priorities_alike():

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from scheduler.estimator.estimator import estimator_for
 from scheduler.explaining.sentences import sentence
-from scheduler.fairness.drf import gpu_units
+from scheduler.fairness.arrays import gpu_units
 from scheduler.model import ClusterState, LinkWish, Promise, Share, Tenant
-from scheduler.model.instances import is_instance, serves, share_of_gpu
+from scheduler.model.placements import is_instance, serves, share_of_gpu
 from scheduler.model.speeds import Cell, CellKey, Knowledge
 from scheduler.parameters import Parameters
 from scheduler.planning import leftovers
@@ -27,9 +27,8 @@ EVERY = (WHOLE, OTHER, SMALL, LARGE)
 POLICIES = {**OURS, **RIVALS}
 
 
-@pytest.mark.parametrize(
-    ("name", "share"),
-    [
+def test_an_instance_is_told_by_the_profile_at_the_end_of_its_name(subtests):
+    for name, share in [
         ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", 1 / 7),
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb+me", 1 / 7),
         ("NVIDIA H200 MIG 7g.141gb", 1.0),
@@ -40,17 +39,17 @@ POLICIES = {**OURS, **RIVALS}
         ("a100_3g.20gb", 3 / 7),
         ("mig-2g.10gb", 2 / 7),
         ("1G.5GB", 1 / 7),
-    ],
-)
-def test_an_instance_is_told_by_the_profile_at_the_end_of_its_name(name, share):
-    assert is_instance(name)
-    assert share_of_gpu(name) == pytest.approx(share)
+    ]:
+        with subtests.test(name=name, share=share):
+            assert is_instance(name)
+            assert share_of_gpu(name) == pytest.approx(share)
 
 
-@pytest.mark.parametrize("name", [WHOLE, OTHER, "", None, "A100 80 GB", "a100_80gb", "NVIDIA MIG", "5g", "RTX 30g"])
-def test_other_names_are_whole_gpus(name):
-    assert not is_instance(name)
-    assert share_of_gpu(name) == 1.0
+def test_other_names_are_whole_gpus(subtests):
+    for name in [WHOLE, OTHER, "", None, "A100 80 GB", "a100_80gb", "NVIDIA MIG", "5g", "RTX 30g"]:
+        with subtests.test(name=name):
+            assert not is_instance(name)
+            assert share_of_gpu(name) == 1.0
 
 
 @pytest.mark.parametrize("policy", sorted(OURS))
@@ -218,9 +217,8 @@ def test_no_plan_puts_more_than_one_gpu_on_instances_nor_a_slice_elsewhere(given
         assert not own or on <= own, "neither a slice is another, nor a model its slice"
 
 
-@pytest.mark.parametrize(
-    ("asked", "gpu_type", "whether"),
-    [
+def test_which_gpus_are_looked_at_first(subtests):
+    for asked, gpu_type, whether in [
         (frozenset(), WHOLE, True),
         (frozenset(), SMALL, False),
         (frozenset({SMALL}), SMALL, True),
@@ -229,10 +227,9 @@ def test_no_plan_puts_more_than_one_gpu_on_instances_nor_a_slice_elsewhere(given
         (frozenset({SMALL, WHOLE}), WHOLE, True),
         (frozenset({SMALL, WHOLE}), SMALL, False),
         (frozenset({WHOLE}), OTHER, False),
-    ],
-)
-def test_which_gpus_are_looked_at_first(asked, gpu_type, whether):
-    assert serves(asked, gpu_type) is whether
+    ]:
+        with subtests.test(asked=asked, gpu_type=gpu_type):
+            assert serves(asked, gpu_type) is whether
 
 
 def test_what_is_kept_to_explain_a_job_on_an_instance_does_not_grow_with_the_cluster(monkeypatch):

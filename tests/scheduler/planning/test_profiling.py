@@ -224,29 +224,43 @@ def test_section_2_never_over_a_tenth_of_the_idle_gpus_but_one_where_two_are_idl
     assert budget(3, 0, 1.0) == 3
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_sections_2_and_7_on_random_clusters(seed):
+def test_sections_2_and_7_on_random_clusters(subtests):
     """Never over the share or a quota, once a signature and type, on idle GPUs alone; who is not profiled may be placed."""
-    rng = np.random.default_rng(seed)
-    nodes = [
-        node(n, 8, idle=int(rng.integers(0, 9)), idle_cores=int(rng.integers(0, 33)), gpu_type=("a100", "v100")[n % 2])
-        for n in range(1, 7)
-    ]
-    jobs = [
-        (elastic if rng.random() < 0.7 else job)(
-            n, 1, 2, tenant=n % 3, cores=int(rng.integers(1, 9)), model_label=(None, "a", "b")[int(rng.integers(3))]
-        )
-        for n in range(1, 11)
-    ]
-    tenants = [Tenant(1, gpu_quota=int(rng.integers(0, 8))), Tenant(2, core_quota=int(rng.integers(0, 16)))]
-    state = ClusterState(nodes, jobs, tenants=tenants)
-    knobs = Parameters(policy=("berth", "hops")[seed % 2], placement="greedy")
-    made = plan(state, NOW_S, knobs, rng, ticking())
-    check_feasible(made, state)
-    idle = sum(len(each.idle_gpus) for each in nodes)
-    assert 0 < len(made.profiles) <= max(1, idle // 10)
-    assert max(Counter((order.signature, order.gpu_type) for order in made.profiles).values()) == 1
-    waiting = {decision.job for decision in made.decisions if str(decision.reason) == "profiling"}
-    assert waiting == {order.job for order in made.profiles}
-    without = plan(state, NOW_S, replace(knobs, profile_share=0.0), rng, ticking())
-    assert len(made.placements) >= len(without.placements) - 2 * len(waiting), "itself, and one for its GPU and cores"
+    for seed in range(12):
+        with subtests.test(seed=seed):
+            rng = np.random.default_rng(seed)
+            nodes = [
+                node(
+                    n,
+                    8,
+                    idle=int(rng.integers(0, 9)),
+                    idle_cores=int(rng.integers(0, 33)),
+                    gpu_type=("a100", "v100")[n % 2],
+                )
+                for n in range(1, 7)
+            ]
+            jobs = [
+                (elastic if rng.random() < 0.7 else job)(
+                    n,
+                    1,
+                    2,
+                    tenant=n % 3,
+                    cores=int(rng.integers(1, 9)),
+                    model_label=(None, "a", "b")[int(rng.integers(3))],
+                )
+                for n in range(1, 11)
+            ]
+            tenants = [Tenant(1, gpu_quota=int(rng.integers(0, 8))), Tenant(2, core_quota=int(rng.integers(0, 16)))]
+            state = ClusterState(nodes, jobs, tenants=tenants)
+            knobs = Parameters(policy=("berth", "hops")[seed % 2], placement="greedy")
+            made = plan(state, NOW_S, knobs, rng, ticking())
+            check_feasible(made, state)
+            idle = sum(len(each.idle_gpus) for each in nodes)
+            assert 0 < len(made.profiles) <= max(1, idle // 10)
+            assert max(Counter((order.signature, order.gpu_type) for order in made.profiles).values()) == 1
+            waiting = {decision.job for decision in made.decisions if str(decision.reason) == "profiling"}
+            assert waiting == {order.job for order in made.profiles}
+            without = plan(state, NOW_S, replace(knobs, profile_share=0.0), rng, ticking())
+            assert len(made.placements) >= len(without.placements) - 2 * len(waiting), (
+                "itself, and one for its GPU and cores"
+            )

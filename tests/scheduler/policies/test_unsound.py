@@ -73,12 +73,13 @@ def test_a_job_that_runs_is_left_alone_on_nodes_of_several_types(policy):
     assert set(where(made)) == {1}
 
 
-@pytest.mark.parametrize("policy", EVERY)
-def test_who_waits_and_has_no_sound_speed_is_named_and_the_others_are_placed(policy):
-    nodes = [node(1, 2, gpu_type="a"), node(2, 2, gpu_type="b")]
-    made = replanned(policy, nodes, [job(1, 1, model_label="m"), job(2, 1)], [], knowledge=unknown_on_b("m"))
-    assert why(made) == {1: "invalid"} or where(made)[1] == {1: 1}, "it may start where its speed is known"
-    assert 2 in where(made)
+def test_who_waits_and_has_no_sound_speed_is_named_and_the_others_are_placed(subtests):
+    for policy in EVERY:
+        with subtests.test(policy=policy):
+            nodes = [node(1, 2, gpu_type="a"), node(2, 2, gpu_type="b")]
+            made = replanned(policy, nodes, [job(1, 1, model_label="m"), job(2, 1)], [], knowledge=unknown_on_b("m"))
+            assert why(made) == {1: "invalid"} or where(made)[1] == {1: 1}, "it may start where its speed is known"
+            assert 2 in where(made)
 
 
 @pytest.mark.parametrize("policy", ["sia", "sia-hops"])

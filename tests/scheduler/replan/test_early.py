@@ -98,9 +98,8 @@ def test_no_tenant_makes_room_for_one_that_holds_more():
     assert starts(make_plan(nodes, [rigid(tenant=1)], **knobs, fair_shares="off"))
 
 
-@pytest.mark.parametrize(
-    ("since_s", "knobs", "early"),
-    [
+def test_a_round_ends_early_for_an_urgent_job_without_a_place(subtests):
+    for since_s, knobs, early in [
         (59, {}, False),
         (60, {}, True),
         (60, {"replan_early_s": 90}, False),
@@ -109,12 +108,11 @@ def test_no_tenant_makes_room_for_one_that_holds_more():
         (60, {"policy": "hops"}, False),
         (60, {"placement": "greedy"}, False),
         (60, {"reserve_lr": None}, False),
-    ],
-)
-def test_a_round_ends_early_for_an_urgent_job_without_a_place(since_s, knobs, early):
-    made = replanned(LOCATED, rigid(), since_s=since_s, replan=False, **knobs)
-    assert made.replan_early is early
-    assert not made.stops
+    ]:
+        with subtests.test(since_s=since_s, knobs=knobs):
+            made = replanned(LOCATED, rigid(), since_s=since_s, replan=False, **knobs)
+            assert made.replan_early is early
+            assert not made.stops
 
 
 @pytest.mark.parametrize(("gain", "kept_s"), [("linear", 600), ("efficient", 120)])

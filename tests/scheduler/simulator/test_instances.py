@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.intake.bays import split
-from scheduler.model.instances import share_of_gpu
+from scheduler.model.placements import share_of_gpu
 from scheduler.policies.registry import POLICIES
 from scheduler.simulator.world.laws import Scaled
 from tests.scheduler.builders import node

@@ -64,9 +64,8 @@ def test_an_xid_that_breaks_the_gpu_fails_it_and_one_of_a_program_is_only_told(h
     assert look(health) == {}
 
 
-@pytest.mark.parametrize(
-    ("code", "kind"),
-    [
+def test_xids_are_classed_as_nvidia_s_catalog_says(subtests):
+    for code, kind in [
         (48, "reset"),
         (64, "reset"),
         (79, "reboot"),
@@ -77,12 +76,11 @@ def test_an_xid_that_breaks_the_gpu_fails_it_and_one_of_a_program_is_only_told(h
         (94, "app"),
         (13, "app"),
         (999, "app"),
-    ],
-)
-def test_xids_are_classed_as_nvidia_s_catalog_says(code, kind):
-    assert xid_words(code, 5)[2] == kind
-    assert "-i 5" in xid_words(48, 5)[1]
-    assert all(words for words, _ in XIDS.values())
+    ]:
+        with subtests.test(code=code, kind=kind):
+            assert xid_words(code, 5)[2] == kind
+            assert "-i 5" in xid_words(48, 5)[1]
+            assert all(words for words, _ in XIDS.values())
 
 
 def test_a_gpu_that_does_not_answer_is_failed_until_it_does(health):

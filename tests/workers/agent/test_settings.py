@@ -28,9 +28,8 @@ def test_jobs_of_a_virtual_node_are_nice():
     assert settings_from([*NEEDED, "--virtual", "cores=1,memory-mib=1"], {}).nice == 19
 
 
-@pytest.mark.parametrize(
-    ("flags", "said"),
-    [
+def test_a_wrong_setting_is_named(subtests):
+    for flags, said in [
         (["--dir", "x"], "--url is needed"),
         (["--url", "http://127.0.0.1"], "--dir is needed"),
         ([*NEEDED, "--log-period-s", "61"], "--log-period-s: 61.0 is outside 0.1 to 60 s"),
@@ -39,12 +38,11 @@ def test_jobs_of_a_virtual_node_are_nice():
         ([*NEEDED, "--nice", "much"], "--nice: 'much' is not a whole number"),
         ([*NEEDED, "--nice", "-1"], "--nice: -1 is outside 0 to 19"),
         ([*NEEDED, "--retry-max-s", "nan"], "--retry-max-s: nan is not a finite number"),
-    ],
-)
-def test_a_wrong_setting_is_named(flags, said):
-    with pytest.raises(SettingError) as raised:
-        settings_from(flags, {})
-    assert said in str(raised.value)
+    ]:
+        with subtests.test(flags=flags, said=said):
+            with pytest.raises(SettingError) as raised:
+                settings_from(flags, {})
+            assert said in str(raised.value)
 
 
 @pytest.mark.parametrize("flag", ["--url", "--environments-index"])
@@ -75,9 +73,8 @@ def test_virtual_node_is_read_with_quotes():
     assert virtual_parse("cores=4,memory-mib=100,core-percent=4").core_percent == 4
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_a_wrong_virtual_node_is_named(subtests):
+    for text, said in [
         ("gpus=8,cores=4,memory-mib=1", "type must name the GPUs"),
         ("gpus=-1,type=T,cores=4,memory-mib=1", "gpus must be a whole number"),
         ("gpus=1,type=T,cores=4,memory-mib=1", "gpu-memory-mib must be"),
@@ -89,12 +86,11 @@ def test_virtual_node_is_read_with_quotes():
         ("type='A", "--virtual: "),
         ("gpus=1+2,type=A,gpu-memory-mib=1+1,cores=1,memory-mib=1", "as lists of equal length"),
         ("gpus=1+0,type=A+B,gpu-memory-mib=1+1,cores=1,memory-mib=1", "as lists of equal length"),
-    ],
-)
-def test_a_wrong_virtual_node_is_named(text, said):
-    with pytest.raises(SettingError) as raised:
-        virtual_parse(text)
-    assert said in str(raised.value)
+    ]:
+        with subtests.test(text=text, said=said):
+            with pytest.raises(SettingError) as raised:
+                virtual_parse(text)
+            assert said in str(raised.value)
 
 
 def trusts_nobody(verify):

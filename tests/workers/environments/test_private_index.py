@@ -140,7 +140,7 @@ def test_no_login_is_in_what_others_may_read():
     ]
     assert f'machine a.example login "lena" password "{PASSWORD}"' in read(found.environment["NETRC"])
     assert 'machine b.example login "token-12345" password ""' in read(found.environment["NETRC"])
-    assert "token-12345" not in found.masked("at https://token-12345@b.example")
+    assert "token-12345" not in found.mask("at https://token-12345@b.example")
 
 
 @pytest.mark.parametrize(
@@ -160,4 +160,4 @@ def test_two_logins_for_one_host_are_refused():
 def test_a_registry_s_name_and_password_reach_the_image_s_fetch():
     found = access_take({"APPTAINER_DOCKER_USERNAME": "lena", "APPTAINER_DOCKER_PASSWORD": PASSWORD})
     assert found.environment == {"APPTAINER_DOCKER_USERNAME": "lena", "APPTAINER_DOCKER_PASSWORD": PASSWORD}
-    assert (found.options, found.masked(PASSWORD)) == ([], "***")
+    assert (found.options, found.mask(PASSWORD)) == ([], "***")

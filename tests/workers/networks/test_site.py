@@ -71,13 +71,19 @@ def test_a_range_in_use_is_not_taken(tmp_path, monkeypatch):
     assert unfit(ipaddress.IPv4Network("172.30.0.0/20")) == ""
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["10.213.0.0/33", "10.213.0.1/16", "8.8.0.0/16", "127.0.0.0/8", "169.254.0.0/16", "10.0.0.0/30", "fd00::/64", "x"],
-)
-def test_what_is_no_range_for_jobs_is_refused(text):
-    with pytest.raises(ValueError):
-        network_read(text)
+def test_what_is_no_range_for_jobs_is_refused(subtests):
+    for text in [
+        "10.213.0.0/33",
+        "10.213.0.1/16",
+        "8.8.0.0/16",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "10.0.0.0/30",
+        "fd00::/64",
+        "x",
+    ]:
+        with subtests.test(text=text), pytest.raises(ValueError):
+            network_read(text)
 
 
 @pytest.mark.parametrize(

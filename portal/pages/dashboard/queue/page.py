@@ -167,7 +167,11 @@ def _border(after: str, window: Mapping[str, Any] | None, *, shares: bool, swept
     if after == "outside":
         counted = f": {number(window['counted'])} of {count_of(window['capacity'], 'GPU')} asked for" if window else ""
         order = " They stand by latency ratio; at their turn tenants with smaller shares go first." if shares else ""
-        below = "What it leaves idle is offered to those below." if swept else "Those below are not considered yet."
+        below = (
+            "The GPUs that it leaves idle are offered to those below."
+            if swept
+            else "Those below are not considered yet."
+        )
         return f"The window ends here{counted}. {below}{order}"
     return "The front ends here. Those below, the backfill, get what it leaves."
 

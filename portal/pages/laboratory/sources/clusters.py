@@ -33,7 +33,7 @@ from portal.pages.laboratory.errors import SimulationError
 from scheduler.intake.bays import split
 from scheduler.model import Node, Tenant
 from scheduler.model.cluster import bay_id
-from scheduler.model.instances import is_instance, share_of_gpu
+from scheduler.model.placements import is_instance, share_of_gpu
 from scheduler.simulator.world.truth import World
 
 if TYPE_CHECKING:

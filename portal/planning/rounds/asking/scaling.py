@@ -24,7 +24,7 @@ from portal.planning.rounds.settings.knobs import knobs_current, scheduler_param
 from scheduler import model
 from scheduler.estimator.estimator import estimator_for
 from scheduler.estimator.measured import cell_key, signature
-from scheduler.model.instances import is_instance
+from scheduler.model.placements import is_instance
 from scheduler.model.speeds import Knowledge
 
 MEASURED = "type"

@@ -19,7 +19,7 @@ from portal.work.jobs.use import WHOLE
 from scheduler import model
 from scheduler.estimator.cores import given_cores, start_cores
 from scheduler.fairness.lrf import is_guess
-from scheduler.model.instances import serves
+from scheduler.model.placements import serves
 
 if TYPE_CHECKING:
     from scheduler.parameters import Parameters

@@ -37,7 +37,7 @@ from portal.work.jobs.services.profiling import profiles_past
 from portal.work.jobs.services.tuning import cores_tuned
 from scheduler import model
 from scheduler.estimator.measured import signature
-from scheduler.model.instances import is_instance, only_instances
+from scheduler.model.placements import is_instance, only_instances
 from scheduler.planning.profiling import PROFILE_AGAIN_S
 
 if TYPE_CHECKING:

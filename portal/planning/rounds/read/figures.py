@@ -18,7 +18,7 @@ from portal.work.jobs.models import Job
 from scheduler.errors import InvalidParameter
 from scheduler.explaining.places import PLACE_FIGURES, QUEUES
 from scheduler.explaining.sentences import queue_words
-from scheduler.model.instances import serves
+from scheduler.model.placements import serves
 from scheduler.parameters import PARAMETERS, Parameters
 from scheduler.policies.registry import POLICIES
 

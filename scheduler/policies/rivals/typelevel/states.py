@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 Box = list[tuple[int, int]]
-"""Of each type: fewest and most GPUs too many."""
+"""The fewest and the most GPUs too many, by type."""
 Losses = NDArray[np.float64]
 Picks = NDArray[np.uint8]
 

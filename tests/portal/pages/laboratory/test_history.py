@@ -193,9 +193,8 @@ def test_last_week_can_be_replayed_under_other_policies_by_one_command(past):
     assert figures["mean_wait_h"] == 0.0  # nobody had to wait on four idle GPUs
 
 
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
+def test_what_cannot_be_told_is_refused(subtests):
+    for arguments, complaint in [
         (["simulate"], "trace: give one of --trace"),
         (["simulate", "--history", "7", "--trace", "x"], "trace: give one of --trace"),
         (["simulate", "--history", "7", "--format", "philly"], "format: --format goes with --trace alone"),
@@ -205,11 +204,9 @@ def test_last_week_can_be_replayed_under_other_policies_by_one_command(past):
         (["trace", "export", "out.txt"], r"out: .* ends with neither \.jsonl nor \.csv"),
         (["trace", "export", "out.csv", "--days", "1"], "days: no job that was submitted in the last 1 days has run"),
         (["trace", "cluster", "out.yaml"], "cluster: no node is registered here"),
-    ],
-)
-def test_what_cannot_be_told_is_refused(arguments, complaint):
-    with pytest.raises(CommandError, match=complaint):
-        call_command(*arguments, stdout=io.StringIO(), stderr=io.StringIO())
+    ]:
+        with subtests.test(arguments=arguments, complaint=complaint), pytest.raises(CommandError, match=complaint):
+            call_command(*arguments, stdout=io.StringIO(), stderr=io.StringIO())
 
 
 def test_what_a_restart_takes_is_told_of_the_newest_jobs(past, monkeypatch):

@@ -117,9 +117,8 @@ def test_a_clock_that_was_set_back_locks_for_no_longer(protected, clock, monkeyp
     assert sign_in(protected[0].at(clock[0]), STRANGER)
 
 
-@pytest.mark.parametrize(
-    ("address", "counted_as"),
-    [
+def test_a_household_is_one_address(subtests):
+    for address, counted_as in [
         ("192.0.2.1", "192.0.2.1"),
         ("::ffff:192.0.2.1", "192.0.2.1"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
@@ -128,10 +127,9 @@ def test_a_clock_that_was_set_back_locks_for_no_longer(protected, clock, monkeyp
         ("::1", "::/64"),
         ("", ""),
         ("unix:", "unix:"),
-    ],
-)
-def test_a_household_is_one_address(address, counted_as):
-    assert network_of(address) == counted_as
+    ]:
+        with subtests.test(address=address, counted_as=counted_as):
+            assert network_of(address) == counted_as
 
 
 @pytest.mark.django_db

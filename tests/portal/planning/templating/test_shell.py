@@ -69,15 +69,19 @@ def command(template, value):
     return filled(read.job, read.parameters, values)["command"]
 
 
-@pytest.mark.parametrize("template", SAFE)
-def test_a_shell_reads_the_value_as_one_argument(template):
-    rng = random.Random(7)
-    drawn = [
-        "".join(rng.choice("$`'\"\\ \n;&|<>(){}[]*?~#!=%aZ0é") for _ in range(rng.randint(1, 30))) for _ in range(15)
-    ]
-    for value in (*NASTY, *drawn):
-        ran = subprocess.run(["/bin/sh", "-c", command(template, value)], capture_output=True, text=True, check=False)
-        assert ran.stdout.split("\0")[0] == value, (template, value, ran.stderr)
+def test_a_shell_reads_the_value_as_one_argument(subtests):
+    for template in SAFE:
+        with subtests.test(template=template):
+            rng = random.Random(7)
+            drawn = [
+                "".join(rng.choice("$`'\"\\ \n;&|<>(){}[]*?~#!=%aZ0é") for _ in range(rng.randint(1, 30)))
+                for _ in range(15)
+            ]
+            for value in (*NASTY, *drawn):
+                ran = subprocess.run(
+                    ["/bin/sh", "-c", command(template, value)], capture_output=True, text=True, check=False
+                )
+                assert ran.stdout.split("\0")[0] == value, (template, value, ran.stderr)
 
 
 def test_where_quoting_would_not_hold_the_template_is_refused(subtests):

@@ -143,9 +143,8 @@ def test_the_description_to_continue_with_is_one_jobs_and_waits_for_nothing(clus
     assert found["inputs"][0]["path"] == "checkpoints/last.pt"
 
 
-@pytest.mark.parametrize(
-    ("given_", "code"),
-    [
+def test_an_input_that_leads_elsewhere_or_clashes_is_refused(subtests):
+    for given_, code in [
         ([{"job": "41_", "path": "a"}], "invalid"),
         ([{"job": "../1", "path": "a"}], "invalid"),
         ([{"job": True, "path": "a"}], "wrong_type"),
@@ -154,12 +153,11 @@ def test_the_description_to_continue_with_is_one_jobs_and_waits_for_nothing(clus
         ([{"job": 1, "path": "a/../"}], "bad_path"),
         ([{"job": 1, "path": "a/", "as": "../b"}], "bad_path"),
         ([{"job": 1, "path": "a"}, {"job": 1, "path": "b", "as": "a/b"}], "duplicate"),
-    ],
-)
-def test_an_input_that_leads_elsewhere_or_clashes_is_refused(given_, code):
-    with pytest.raises(BerthError) as found:
-        job_inputs(given_)
-    assert found.value.code == code
+    ]:
+        with subtests.test(given_=given_, code=code):
+            with pytest.raises(BerthError) as found:
+                job_inputs(given_)
+            assert found.value.code == code
 
 
 def test_lines_of_the_form_and_the_description_say_the_same():

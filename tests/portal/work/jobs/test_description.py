@@ -68,9 +68,8 @@ def test_a_browsers_line_ends_become_unix_ones():
     assert parsed(command="a\r\nb\r\n").command == "a\nb\n"
 
 
-@pytest.mark.parametrize(
-    ("gpus", "expected"),
-    [
+def test_requirement_sets(subtests):
+    for gpus, expected in [
         (0, (0,)),
         (4, (4,)),
         (4.0, (4,)),
@@ -81,10 +80,9 @@ def test_a_browsers_line_ends_become_unix_ones():
         ({"min": 1, "max": 8}, tuple(range(1, 9))),
         ({"min": 1, "max": 16}, (1, 3, 5, 7, 10, 12, 14, 16)),
         ({"min": 2, "max": 100}, (2, 16, 30, 44, 58, 72, 86, 100)),
-    ],
-)
-def test_requirement_sets(gpus, expected):
-    assert parsed(gpus=gpus).gpus == expected
+    ]:
+        with subtests.test(gpus=gpus, expected=expected):
+            assert parsed(gpus=gpus).gpus == expected
 
 
 @given(st.integers(1, 500), st.integers(0, 500), st.integers(2, 12))

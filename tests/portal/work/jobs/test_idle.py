@@ -38,9 +38,8 @@ def batch_of(cores, *, own=None, gpu=None, count=5, period_s=1.0):
     return {"start": 0.0, "count": count, "period_s": period_s, "attempts": {"k1": attempt}, "gpus": gpus}
 
 
-@pytest.mark.parametrize(
-    ("batch", "part", "after"),
-    [
+def test_what_one_batch_says(subtests):
+    for batch, part, after in [
         (batch_of([0.0] * 5), CPU, (15.0, "")),
         (batch_of([0.0] * 5, gpu=[0.0] * 5), GPU, (15.0, "")),
         (batch_of([0.0, 0.0, 0.4, 0.0, 0.0]), CPU, (15.0, "")),
@@ -61,10 +60,9 @@ def batch_of(cores, *, own=None, gpu=None, count=5, period_s=1.0):
         # A batch that says to be a day long counts as a minute.
         (batch_of([0.0], count=86_400), CPU, (70.0, "")),
         (batch_of([0.0], count=1, period_s=-5.0), CPU, (10.0, "")),
-    ],
-)
-def test_what_one_batch_says(batch, part, after):
-    assert idle_after(10.0, batch, part, LIMITS) == after
+    ]:
+        with subtests.test(batch=batch, part=part):
+            assert idle_after(10.0, batch, part, LIMITS) == after
 
 
 def test_idle_time_never_exceeds_what_was_measured_whatever_comes():

@@ -78,9 +78,8 @@ def test_the_planning_chooses_one_of_the_set(cluster):
     assert job.attempts.get().gpus == 4, "the node has four"
 
 
-@pytest.mark.parametrize(
-    ("rate", "gpus", "code", "field"),
-    [
+def test_a_bad_rate_names_its_part(subtests):
+    for rate, gpus, code, field in [
         ({"1": 0.1}, [1, 2], "conflict", "learning_rate"),
         ({"1": 0.1, "2": 0.2, "3": 0.3}, [1, 2], "conflict", "learning_rate"),
         ({"at": 4, "value": 0.4}, [1, 2], "required", "learning_rate.rule"),
@@ -89,12 +88,11 @@ def test_the_planning_chooses_one_of_the_set(cluster):
         ({"at": 4, "value": 0.4, "rule": "cube"}, [1, 2], "invalid_choice", "learning_rate.rule"),
         ({"1": math.nan, "2": 0.1}, [1, 2], "out_of_range", "learning_rate.1"),
         ({"at": 4, "value": 0.4, "rule": "linear"}, 0, "not_for_cpu_jobs", "learning_rate"),
-    ],
-)
-def test_a_bad_rate_names_its_part(rate, gpus, code, field):
-    with pytest.raises(BerthError) as error:
-        description_parse({"command": "true", "gpus": gpus, "learning_rate": rate})
-    assert (error.value.code, error.value.field) == (code, field)
+    ]:
+        with subtests.test(rate=rate, gpus=gpus):
+            with pytest.raises(BerthError) as error:
+                description_parse({"command": "true", "gpus": gpus, "learning_rate": rate})
+            assert (error.value.code, error.value.field) == (code, field)
 
 
 def test_the_schemas_examples_are_accepted():

@@ -70,9 +70,8 @@ def test_a_file_of_before_gains_is_read_and_keeps_the_mask_that_it_was_trained_w
     assert unpacked(kept(1, Limits(gain=0.8))).limits.gain == 0.8
 
 
-@pytest.mark.parametrize(
-    ("broken", "words"),
-    [
+def test_what_cannot_be_used_is_refused_with_the_reason(subtests):
+    for broken, words in [
         (lambda good: b"", "no policy's file"),
         (lambda good: b"PK nonsense", "no policy's file"),
         (lambda good: good[: len(good) // 2], "no policy's file"),
@@ -81,11 +80,9 @@ def test_a_file_of_before_gains_is_read_and_keeps_the_mask_that_it_was_trained_w
         (lambda good: changed(good, frame={"slots": 3, "together": True}), "other shapes"),
         (lambda good: changed(good, recipe={"luck": 1}), "record is damaged"),
         (lambda good: changed(good, limits={}), "record is damaged"),
-    ],
-)
-def test_what_cannot_be_used_is_refused_with_the_reason(broken, words):
-    with pytest.raises(PolicyFileError, match=words):
-        unpacked(broken(kept(1)))
+    ]:
+        with subtests.test(broken=broken, words=words), pytest.raises(PolicyFileError, match=words):
+            unpacked(broken(kept(1)))
 
 
 def test_a_file_with_code_in_it_runs_nothing():

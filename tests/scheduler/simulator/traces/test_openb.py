@@ -33,9 +33,8 @@ def test_options_leave_parts_out_and_deal_tenants():
     assert [(each.name, each.job.tenant) for each in jobs] == [("p0", 1), ("p2", 1)]
 
 
-@pytest.mark.parametrize(
-    ("row", "column"),
-    [
+def test_complaints_name_line_and_column(subtests):
+    for row, column in [
         ("p,x,1,1,1000,,,,1,3,2", "cpu_milli"),
         ("p,1,-1,1,1000,,,,1,3,2", "memory_mib"),
         ("p,1,1,1.5,1000,,,,1,3,2", "num_gpu"),
@@ -44,11 +43,10 @@ def test_options_leave_parts_out_and_deal_tenants():
         ("p,1,1,1,1000,,,,,3,2", "creation_time"),
         ("p,1,1,1,1000,,,,3,4,2", "scheduled_time"),
         ("p,1,1,1,1000,,,,1,2,2", "deletion_time"),
-    ],
-)
-def test_complaints_name_line_and_column(row, column):
-    with pytest.raises(TraceError, match=f"pods.csv, line 3, column {column}: "):
-        read(WHOLE, row)
+    ]:
+        complaint = f"pods.csv, line 3, column {column}: "
+        with subtests.test(row=row), pytest.raises(TraceError, match=complaint):
+            read(WHOLE, row)
 
 
 def test_unknown_options_and_missing_columns_are_named():

@@ -59,9 +59,8 @@ def test_a_run_is_scaled_from_the_gpus_and_the_type_that_were_seen():
     assert one.law.rate([Spot(1, "A100", 1, 1), Spot(2, "T4", 1, 1, speed=0.8)]) == pytest.approx(0.2)
 
 
-@pytest.mark.parametrize(
-    ("line", "column", "detail"),
-    [
+def test_a_bad_line_is_named_with_its_column(subtests):
+    for line, column, detail in [
         ("x,a,1,60", "submitted_s", "'x' is not a number from 0"),
         ("nan,a,1,60", "submitted_s", "'nan' is not a number from 0"),
         ("0,,1,60", "tenant", "it is empty"),
@@ -70,12 +69,11 @@ def test_a_run_is_scaled_from_the_gpus_and_the_type_that_were_seen():
         ("0,a,1.5,60", "gpus", "'1.5' is neither 0 nor whole numbers"),
         ("0,a,1,0", "duration_s", "'0' is not a number above 0"),
         ("0,a,1", "duration_s", "3 values; the header names 4 columns"),
-    ],
-)
-def test_a_bad_line_is_named_with_its_column(line, column, detail):
-    found = error(CSV, "submitted_s,tenant,gpus,duration_s", "0,a,1,60", line)
-    assert found[:2] == (3, column)
-    assert found[2].startswith(detail)
+    ]:
+        with subtests.test(line=line, column=column):
+            found = error(CSV, "submitted_s,tenant,gpus,duration_s", "0,a,1,60", line)
+            assert found[:2] == (3, column)
+            assert found[2].startswith(detail)
 
 
 def test_a_bad_header_is_named():
@@ -88,9 +86,8 @@ def test_a_bad_header_is_named():
     assert "twice" in error(CSV, "submitted_s,tenant,gpus,duration_s,gpus")[2]
 
 
-@pytest.mark.parametrize(
-    ("line", "column", "detail"),
-    [
+def test_a_bad_object_is_named_with_its_field(subtests):
+    for line, column, detail in [
         ('{"tenant": ', "12", "not a JSON object"),
         ("[1]", None, "not a JSON object"),
         ('{"submitted_s": 0, "tenant": "a", "gpus": 1, "duration_s": 60, "color": 1}', "color", "no such field"),
@@ -111,12 +108,11 @@ def test_a_bad_header_is_named():
             "cores",
             "not a number from 1",
         ),
-    ],
-)
-def test_a_bad_object_is_named_with_its_field(line, column, detail):
-    found = error(JSON_LINES, "", line)
-    assert found[:2] == (2, column)
-    assert detail in found[2]
+    ]:
+        with subtests.test(line=line, column=column):
+            found = error(JSON_LINES, "", line)
+            assert found[:2] == (2, column)
+            assert detail in found[2]
 
 
 def test_options_are_checked():

@@ -81,9 +81,8 @@ def test_options_choose_tenant_and_expectation():
     assert read(line(), expected="exact")[0][0].job.expected_duration_s == 3600.0
 
 
-@pytest.mark.parametrize(
-    ("row", "column"),
-    [
+def test_a_bad_row_is_named_with_file_line_and_column(subtests):
+    for row, column in [
         (line(submit="Unknown"), "Submit"),
         (line(elapsed="soon"), "Elapsed"),
         (line(account=""), "Account"),
@@ -93,11 +92,12 @@ def test_options_choose_tenant_and_expectation():
         (line() + "|", "ReqTRES"),
         ("7|train", "User"),
         (line(state=""), "State"),
-    ],
-)
-def test_a_bad_row_is_named_with_file_line_and_column(row, column):
-    with pytest.raises(TraceError, match=rf"^dump, line 3, column {column}: "):
-        read(line("6"), row)
+    ]:
+        with (
+            subtests.test(row=row, column=column),
+            pytest.raises(TraceError, match=rf"^dump, line 3, column {column}: "),
+        ):
+            read(line("6"), row)
 
 
 def test_columns_that_are_missing_are_asked_for():
@@ -113,9 +113,8 @@ def test_columns_that_are_missing_are_asked_for():
         list(FORMAT.read(Source("dump", []), {}))
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_a_name_with_bars_and_line_ends_is_read_as_it_is(subtests):
+    for name in [
         "lr=1e-3|bs=64",
         "|",
         "||x",
@@ -127,14 +126,13 @@ def test_columns_that_are_missing_are_asked_for():
         "\n",
         "8 heads\nb",
         "bar|",
-    ],
-)
-def test_a_name_with_bars_and_line_ends_is_read_as_it_is(name):
-    rows = "\n".join([line("6"), line("7").replace("train", name), line("8")]).split("\n")
-    jobs, source = read(*rows)
-    assert [each.name for each in jobs] == ["train", name.strip() or "7", "train"]
-    assert jobs[0].job.requirement == jobs[1].job.requirement == jobs[2].job.requirement
-    assert source.tenants == {"ml": 1}
+    ]:
+        with subtests.test(name=name):
+            rows = "\n".join([line("6"), line("7").replace("train", name), line("8")]).split("\n")
+            jobs, source = read(*rows)
+            assert [each.name for each in jobs] == ["train", name.strip() or "7", "train"]
+            assert jobs[0].job.requirement == jobs[1].job.requirement == jobs[2].job.requirement
+            assert source.tenants == {"ml": 1}
 
 
 def test_what_ran_again_is_another_row():
@@ -182,12 +180,12 @@ SHIFTED = {
 }
 
 
-@pytest.mark.parametrize("case", SHIFTED)
-def test_what_cannot_be_told_apart_is_refused_with_line_and_column(case):
-    row, column = SHIFTED[case]
-    with pytest.raises(TraceError) as caught:
-        read(line("6"), *row.split("\n"), line("8"))
-    assert (caught.value.line, caught.value.column) == (3, column)
+def test_what_cannot_be_told_apart_is_refused_with_line_and_column(subtests):
+    for case, (row, column) in SHIFTED.items():
+        with subtests.test(case=case):
+            with pytest.raises(TraceError) as caught:
+                read(line("6"), *row.split("\n"), line("8"))
+            assert (caught.value.line, caught.value.column) == (3, column)
 
 
 def test_two_columns_of_free_text_share_no_bar():

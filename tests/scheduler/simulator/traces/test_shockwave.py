@@ -99,9 +99,8 @@ def test_it_streams():
         next(jobs)
 
 
-@pytest.mark.parametrize(
-    ("lines", "error"),
-    [
+def test_errors_name_line_and_column(subtests):
+    for lines, error in [
         ([line(), line(steps="many")], "line 2, column total_steps: 'many' is not a number from 1 to 1e+15"),
         ([line(steps=0.5)], "line 1, column total_steps: '0.5' is not a number from 1 to 1e+15"),
         ([line(scale=1.5)], "line 1, column scale_factor: '1.5' is not a whole number"),
@@ -110,12 +109,11 @@ def test_it_streams():
         ([line(arrival="-1")], "line 1, column arrival_time: '-1' is not a number from 0 to 1e+15"),
         ([line(duration="nan")], "line 1, column duration: 'nan' is not a number from 1 to 1e+15"),
         ([line(job_type="GPT")], "line 1, column job_type: 'GPT' on 1 GPUs is not in the table"),
-    ],
-)
-def test_errors_name_line_and_column(lines, error):
-    with pytest.raises(TraceError) as caught:
-        read(*lines)
-    assert str(caught.value).startswith(f"a.trace, {error}")
+    ]:
+        with subtests.test(lines=lines, error=error):
+            with pytest.raises(TraceError) as caught:
+                read(*lines)
+            assert str(caught.value).startswith(f"a.trace, {error}")
 
 
 @pytest.mark.parametrize(

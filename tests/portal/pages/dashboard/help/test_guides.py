@@ -148,11 +148,12 @@ def test_tenants_are_shown_no_page_for_architects():
     assert not any(each.guide == "Algorithms" for each in help_search("quantile"))
 
 
-@pytest.mark.parametrize("question", ["", " ", "(", "[a-", "<script>", "a" * 5000, "e " * 5000, "\x1b[31m"])
-def test_any_question_is_answered_within_bounds(question):
-    found = help_search(question)
-    assert len(found) <= MOST_FOUND
-    assert all("<script" not in each.excerpt for each in found)
+def test_any_question_is_answered_within_bounds(subtests):
+    for question in ["", " ", "(", "[a-", "<script>", "a" * 5000, "e " * 5000, "\x1b[31m"]:
+        with subtests.test(question=question):
+            found = help_search(question)
+            assert len(found) <= MOST_FOUND
+            assert all("<script" not in each.excerpt for each in found)
 
 
 # ---- words -----------------------------------------------------------------------------------------------------------

@@ -10,9 +10,8 @@ from portal.work.jobs.states import StopReason
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
+def test_a_time_in_its_two_largest_units(subtests):
+    for seconds, words in [
         (0, "0 s"),
         (0.4, "0 s"),
         (42, "42 s"),
@@ -23,10 +22,9 @@ pytestmark = pytest.mark.django_db
         (5400, "1 h 30 min"),
         (108_600, "30 h 10 min"),
         (3607, "1 h"),
-    ],
-)
-def test_a_time_in_its_two_largest_units(seconds, words):
-    assert span(seconds) == words
+    ]:
+        with subtests.test(seconds=seconds, words=words):
+            assert span(seconds) == words
 
 
 @pytest.mark.parametrize(("warned_s", "ends"), [(80.0, 100.0), (100.0, 120.0), (0.0, 100.0), (500.0, 520.0)])

@@ -16,20 +16,20 @@ def test_states_differ_in_glyph_and_word():
     assert len(set(glyphs)) == len(glyphs) == len(set(words)) == 11
 
 
-@pytest.mark.parametrize("code", berth.STATES)
-def test_state_says_glyph_word_and_colour(code):
-    glyph, word, tone = berth.STATES[code]
-    html = render("{% state code %}", code=code)
-    assert f"#s-{glyph}" in html
-    assert word in html
-    assert f"b-tone-{tone}" in html
-    assert "b-pill" not in html
-    assert "b-pill" in render("{% state code pill=True %}", code=code)
+def test_state_says_glyph_word_and_colour(subtests):
+    for code in berth.STATES:
+        with subtests.test(code=code):
+            glyph, word, tone = berth.STATES[code]
+            html = render("{% state code %}", code=code)
+            assert f"#s-{glyph}" in html
+            assert word in html
+            assert f"b-tone-{tone}" in html
+            assert "b-pill" not in html
+            assert "b-pill" in render("{% state code pill=True %}", code=code)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
+def test_duration(subtests):
+    for seconds, shown in [
         (None, "\u2013"),
         (0, f"0{NBSP}s"),
         (59.4, f"59{NBSP}s"),
@@ -39,10 +39,9 @@ def test_state_says_glyph_word_and_colour(code):
         (7200, f"2{NBSP}h"),
         (180000, f"2{NBSP}d{NBSP}2{NBSP}h"),
         (86400 * 3 + 120, f"3{NBSP}d"),
-    ],
-)
-def test_duration(seconds, shown):
-    assert berth.duration(seconds) == shown
+    ]:
+        with subtests.test(seconds=seconds, shown=shown):
+            assert berth.duration(seconds) == shown
 
 
 def test_a_limit_is_told_in_the_unit_it_was_set_in():
@@ -72,11 +71,10 @@ def test_percent_share_and_size():
     assert berth.size(999) == f"999{NBSP}B"
 
 
-@pytest.mark.parametrize(
-    ("share", "step"), [(None, 1), (0, 1), (0.19, 1), (0.2, 2), (0.55, 3), (0.79, 4), (0.8, 5), (1.0, 5), (1.2, 5)]
-)
-def test_ramp_has_five_steps(share, step):
-    assert berth.ramp(share) == step
+def test_ramp_has_five_steps(subtests):
+    for share, step in [(None, 1), (0, 1), (0.19, 1), (0.2, 2), (0.55, 3), (0.79, 4), (0.8, 5), (1.0, 5), (1.2, 5)]:
+        with subtests.test(share=share, step=step):
+            assert berth.ramp(share) == step
 
 
 def test_rich_escapes_every_part():

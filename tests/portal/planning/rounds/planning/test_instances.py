@@ -18,7 +18,7 @@ from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Allocation
 from portal.work.jobs.selectors import part_spec
 from scheduler.estimator.measured import signature_of as core_signature
-from scheduler.model import instances as core
+from scheduler.model import placements as core
 from tests.portal import given
 from tests.portal.planning.rounds.planning.test_bays import held, snapshot
 

@@ -88,9 +88,8 @@ def test_the_last_of_two_opposites_counts(options, may):
     assert [line.verdict for line in found.lines[:3]] == ["ignored", "ignored", "mapped"]
 
 
-@pytest.mark.parametrize(
-    ("value", "verdict", "start"),
-    [
+def test_begin_is_start_after(subtests):
+    for value, verdict, start in [
         ("now", "ignored", None),
         ("2010-01-20T12:34:00", "ignored", None),
         ("today", "ignored", None),
@@ -113,15 +112,14 @@ def test_the_last_of_two_opposites_counts(options, may):
         ("soon", "refused", None),
         ("now+99999999weeks", "refused", None),
         ("13/01/26", "refused", None),
-    ],
-)
-def test_begin_is_start_after(value, verdict, start):
-    found = sbatch_import(f"#SBATCH --begin={value}\ntrue\n", now=datetime(2026, 11, 29, 15, 30, tzinfo=UTC))
-    (line,) = found.lines
-    assert (line.verdict, found.description.get("start_after")) == (verdict, start)
-    assert verdict != "refused" or ("--begin" in line.detail and "write 2026-12-01T08:00" in line.detail)
-    if start:
-        description_parse({"command": "true", "gpus": 0, "start_after": found.description["start_after"]})
+    ]:
+        with subtests.test(value=value, verdict=verdict):
+            found = sbatch_import(f"#SBATCH --begin={value}\ntrue\n", now=datetime(2026, 11, 29, 15, 30, tzinfo=UTC))
+            (line,) = found.lines
+            assert (line.verdict, found.description.get("start_after")) == (verdict, start)
+            assert verdict != "refused" or ("--begin" in line.detail and "write 2026-12-01T08:00" in line.detail)
+            if start:
+                description_parse({"command": "true", "gpus": 0, "start_after": found.description["start_after"]})
 
 
 def test_a_backslash_at_the_end_joins_nothing():

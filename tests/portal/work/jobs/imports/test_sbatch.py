@@ -183,9 +183,8 @@ SLICED = (
 )
 
 
-@pytest.mark.parametrize(
-    ("asked", "types"),
-    [
+def test_a_slice_is_that_slice_and_a_model_is_none(subtests):
+    for asked, types in [
         ("--gres=gpu:1g.10gb:1", [SLICED[1], SLICED[4]]),
         ("--gres=gpu:1g.10gb+me:1", [SLICED[2]]),
         ("--gres=gpu:a100_1g.10gb:1", [SLICED[1]]),
@@ -197,12 +196,11 @@ SLICED = (
         ("--gres=gpu:a100:1", [WHOLE]),
         ("--gres=gpu:a100_80gb:1", [WHOLE]),
         ("--gres=gpu:a100:2", [WHOLE]),
-    ],
-)
-def test_a_slice_is_that_slice_and_a_model_is_none(asked, types):
-    found = sbatch_import(script_of(asked), gpu_types=SLICED)
-    assert found.description["gpu_types"] == types
-    assert {line.verdict for line in found.lines} == {"mapped"}
+    ]:
+        with subtests.test(asked=asked, types=types):
+            found = sbatch_import(script_of(asked), gpu_types=SLICED)
+            assert found.description["gpu_types"] == types
+            assert {line.verdict for line in found.lines} == {"mapped"}
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,8 @@ def test_the_beginning_tells_what_it_is(text, kind):
     assert text_import(text).format == kind
 
 
-@pytest.mark.parametrize(
-    ("text", "code", "words"),
-    [
+def test_what_cannot_be_read_is_told_with_its_place(subtests):
+    for text, code, words in [
         ("- a", "not_an_object", "is a mapping"),
         ("1: 2", "not_an_object", "is a mapping"),
         ("command: !!python/object:x y", "parse_error", "tag; leave tags out"),
@@ -44,12 +43,11 @@ def test_the_beginning_tells_what_it_is(text, kind):
         ),
         ("[" * 40, "parse_error", "deeper than 32"),
         ("[" * 5000, "parse_error", "deeper than 32"),
-    ],
-)
-def test_what_cannot_be_read_is_told_with_its_place(text, code, words):
-    with pytest.raises(BerthError, match=words) as raised:
-        text_import(text, format="yaml")
-    assert (raised.value.code, raised.value.field) == (code, "text")
+    ]:
+        with subtests.test(text=text, code=code):
+            with pytest.raises(BerthError, match=words) as raised:
+                text_import(text, format="yaml")
+            assert (raised.value.code, raised.value.field) == (code, "text")
 
 
 LOOKALIKES = [
