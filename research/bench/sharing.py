@@ -22,7 +22,7 @@ from scheduler.planning.sharing import choose
 from scheduler.sharing.learned.record import packed, unpacked
 from scheduler.sharing.model import POINTS
 from scheduler.sharing.sharing import POLICIES
-from scheduler.simulator.sharing.school import Groups, enrolled
+from scheduler.simulator.sharing.training_runs import Groups, training_begin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,8 +99,8 @@ def _state(gpus: int, jobs: int, rng: Generator) -> ClusterState:
 
 def _learned(seed: int) -> Stored:
     """Return a policy that was never trained, with the mask that trainings have."""
-    lessons = Groups()
-    return unpacked(packed(enrolled(lessons, seed), lessons.eyes.limits, {"step_s": STEP_S}))
+    data = Groups()
+    return unpacked(packed(training_begin(data, seed), data.observation.limits, {"step_s": STEP_S}))
 
 
 def _part(rng: Generator) -> GpuPart:

@@ -18,8 +18,8 @@ from portal.pages.laboratory.sources.clusters import cluster_read
 from portal.pages.laboratory.sources.traces import TraceFile
 from research.bench.errors import BenchError
 from scheduler.model import Job, Node
+from scheduler.simulator.engine import simulate
 from scheduler.simulator.rivals import parameters_for
-from scheduler.simulator.run import simulate
 from scheduler.simulator.world.truth import Steady, TracedJob, World
 
 if TYPE_CHECKING:

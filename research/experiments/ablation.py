@@ -38,8 +38,7 @@ COLUMNS = {
 
 def digest(run: Run) -> dict[str, Any]:
     """Return the report's figures, those of large jobs, and those of what is idle while jobs wait."""
-    from scheduler.simulator.courses import Steps, mean, quantile
-    from scheduler.simulator.report import HOUR_S, figures
+    from scheduler.simulator.report import HOUR_S, Steps, figures, mean, quantile
 
     found = figures(run)
     large = [job.wait_s / HOUR_S for job in run.jobs if job.requirement[0] >= LARGE_GPUS]

@@ -66,9 +66,8 @@ def mixed(hours: float, seed: int) -> tuple[Sequence[TracedJob], World]:
 def philly_week(file: Path, days: float, seed: int) -> tuple[Sequence[TracedJob], World]:
     """Return this many days of the trace, from `WEEK_FROM` on, on a sixth of its servers. Nothing is drawn at random."""
     from scheduler.model import Node
-    from scheduler.simulator.traces.moments import seconds_of
     from scheduler.simulator.traces.philly import FORMAT
-    from scheduler.simulator.traces.source import Source
+    from scheduler.simulator.traces.source import Source, seconds_of
     from scheduler.simulator.world.truth import World
 
     began_s = seconds_of(WEEK_FROM) or 0.0

@@ -62,10 +62,10 @@ class _Train:
     updates: int | None
 
     def __call__(self, tell: Tell) -> Any:
-        from research.simulator.sharing.judging import schooled
-        from scheduler.simulator.sharing.school import EYES, Groups
+        from research.simulator.sharing.judging import train
+        from scheduler.simulator.sharing.training_runs import OBSERVATIONS, Groups
 
-        return schooled(Groups(EYES[self.policy]), TRAINING_SEED, self.updates, tell)
+        return train(Groups(OBSERVATIONS[self.policy]), TRAINING_SEED, self.updates, tell)
 
 
 @dataclass(frozen=True, slots=True)

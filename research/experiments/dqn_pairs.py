@@ -69,7 +69,7 @@ def world_of(path: Path) -> PairWorld:
     import numpy as np
 
     from scheduler.simulator.sharing.pairs import PairWorld, half_of, pairs_read
-    from scheduler.simulator.sharing.school import LAW
+    from scheduler.simulator.sharing.training_runs import LAW
 
     try:
         with path.open(newline="", encoding="utf-8") as lines:
@@ -87,10 +87,10 @@ class _Train:
     updates: int | None
 
     def __call__(self, tell: Tell) -> Any:
-        from research.simulator.sharing.judging import schooled
-        from scheduler.simulator.sharing.school import Pairs
+        from research.simulator.sharing.judging import train
+        from scheduler.simulator.sharing.training_runs import Pairs
 
-        return schooled(Pairs(world_of(self.path)), TRAINING_SEED, self.updates, tell)
+        return train(Pairs(world_of(self.path)), TRAINING_SEED, self.updates, tell)
 
 
 @dataclass(frozen=True, slots=True)

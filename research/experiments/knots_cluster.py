@@ -71,7 +71,7 @@ class _Entry:
         from research.simulator.sharing.cluster.events import Events
         from research.simulator.sharing.cluster.rivals import Gandiva, Moving, Tiresias
         from research.simulator.sharing.run import Setting, policy_named
-        from scheduler.simulator.sharing.school import LAW
+        from scheduler.simulator.sharing.training_runs import LAW
 
         jobs = knots_cluster(np.random.default_rng(self.seed), part=self.part)
         setting = Setting(max(1, round(self.gpus * self.part)), GPU_MIB, step_s=STEP_S, plan_every_s=PLAN_EVERY_S)

@@ -107,8 +107,7 @@ def prepared(folder: Path, trace: Path, jobs: str, count: int | None, seed: int)
 
 def digest(run: Run) -> dict[str, Any]:
     """Return the report's figures, and those of a round: of re-plans, or of all plannings for a policy without re-plans."""
-    from scheduler.simulator.courses import mean, quantile
-    from scheduler.simulator.report import figures
+    from scheduler.simulator.report import figures, mean, quantile
 
     found = figures(run)
     rounds = [each.solve_s for each in run.plannings if each.replan] or [each.solve_s for each in run.plannings]

@@ -29,9 +29,8 @@ from scheduler.copies import replace
 from scheduler.model import Node
 from scheduler.policies.policy import Policy
 from scheduler.policies.rivals.timeshare.play import Choice, play, size_of
-from scheduler.simulator.engine import Engine
+from scheduler.simulator.engine import Engine, simulate
 from scheduler.simulator.rivals import parameters_for
-from scheduler.simulator.run import simulate
 from scheduler.simulator.world.truth import Spot, World
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ assumed are scaled by the known, so that both can be compared.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING
@@ -37,12 +38,10 @@ from scheduler.estimator.layers import (
 )
 from scheduler.estimator.measured import by_type, signature
 from scheduler.estimator.scaling import learn_type_speeds, learn_usual
+from scheduler.model import Job, Node
 from scheduler.model.placements import is_instance, share_of_gpu
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from scheduler.model import Job, Node
     from scheduler.model.speeds import Knowledge
 
 

@@ -8,6 +8,7 @@ fails, and by the least.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,6 @@ from scheduler.placement.free_capacity import Shortfall
 from scheduler.placement.ledger import Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from scheduler.estimator.estimator import Estimator
     from scheduler.placement.aggregated.classes import Pool
     from scheduler.placement.outcome import Classed, Outcome

@@ -16,8 +16,7 @@ from scheduler.model.placements import WHOLE, Regrant
 from scheduler.placement.feasibility import domain_allowed, software_allowed
 from scheduler.sharing.board import Board
 from scheduler.sharing.measured import NOTHING, Measured
-from scheduler.sharing.model import Asker, Resident, SharedGpu
-from scheduler.sharing.profiles import profiles_of
+from scheduler.sharing.model import Asker, Resident, SharedGpu, profiles_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -26,9 +26,8 @@ from scheduler.model.placements import WHOLE, Regrant
 from scheduler.planning.gaps import Floats, gap_worth
 from scheduler.planning.shared_gpus import Askers, Harvests, Places, expected_parts
 from scheduler.sharing.measured import Measured
-from scheduler.sharing.model import Rule
+from scheduler.sharing.model import BY_NUMBER, LAST_ADMITTING, NUMBERS, Rule, admitting, closing
 from scheduler.sharing.policy import Policy, granted
-from scheduler.sharing.rules import BY_NUMBER, LAST_ADMITTING, NUMBERS, admitting, closing
 from scheduler.sharing.sharing import LOOKS_AT_USE, policy_named
 
 if TYPE_CHECKING:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.sharing.model import Rule
+from scheduler.sharing.model import NUMBERS, Rule
 from scheduler.sharing.policy import LIMIT, by_memory
-from scheduler.sharing.rules import NUMBERS
+from scheduler.sharing.series import Floats, Ints, Numbers
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
-    from scheduler.sharing.series import Floats, Ints, Numbers
 
 UNCORRELATED, CORRELATED = np.int8(NUMBERS[Rule.UNCORRELATED]), np.int8(NUMBERS[Rule.CORRELATED])
 

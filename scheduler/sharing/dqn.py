@@ -18,11 +18,11 @@ import numpy as np
 from scheduler.copies import replace
 from scheduler.sharing.learned.crowds import UNJUDGED, Judge
 from scheduler.sharing.peak import CbpPeak
+from scheduler.sharing.series import Ints, Numbers
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
     from scheduler.sharing.learned.record import Stored
-    from scheduler.sharing.series import Ints, Numbers
 
 
 class Dqn(CbpPeak):

@@ -7,17 +7,17 @@ gets another try in the end. Of two the one that is slowed more counts.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from scheduler.model import PairSeen
+from scheduler.sharing.series import Flags, Floats, Ints
 
-    from scheduler.model import PairSeen
+if TYPE_CHECKING:
     from scheduler.sharing.model import Asker, SharedGpu
-    from scheduler.sharing.series import Flags, Floats, Ints
 
 RECORDS = 3
 """This number of records counts as much as knowing nothing."""

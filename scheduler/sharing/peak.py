@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.sharing.cbp import Cbp
-from scheduler.sharing.model import Rule
-from scheduler.sharing.rules import NUMBERS
+from scheduler.sharing.model import NUMBERS, Rule
+from scheduler.sharing.series import Ints, Numbers
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
-    from scheduler.sharing.series import Ints, Numbers
 
 REFUSED = (NUMBERS[Rule.CORRELATED], NUMBERS[Rule.UNKNOWN])
 

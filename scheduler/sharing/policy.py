@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from scheduler.sharing.model import Rule
+from scheduler.sharing.series import Floats, Numbers
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
-    from scheduler.sharing.series import Floats, Numbers
 
 LIMIT = 0.5
 """Largest correlation with which two jobs share a GPU (Kube-Knots, algorithm 1)."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.sharing.policy import by_memory
+from scheduler.sharing.series import Floats, Numbers
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board
-    from scheduler.sharing.series import Floats, Numbers
 
 
 class ResAg:

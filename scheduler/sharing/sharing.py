@@ -6,6 +6,7 @@ policy; a refused job gets the rules that refused it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,20 +15,14 @@ import numpy as np
 from scheduler.sharing.board import Board
 from scheduler.sharing.cbp import Cbp
 from scheduler.sharing.dqn import Dqn
-from scheduler.sharing.measured import NOTHING
-from scheduler.sharing.model import Harvest, Joined, Refused, Rule
+from scheduler.sharing.measured import NOTHING, Measured
+from scheduler.sharing.model import BY_NUMBER, Asker, Harvest, Joined, Refused, Rule, SharedGpu, admitting, closing
 from scheduler.sharing.peak import CbpPeak
-from scheduler.sharing.policy import granted
+from scheduler.sharing.policy import Policy, granted
 from scheduler.sharing.res_ag import ResAg
-from scheduler.sharing.rules import BY_NUMBER, admitting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from scheduler.sharing.learned.record import Stored
-    from scheduler.sharing.measured import Measured
-    from scheduler.sharing.model import Asker, SharedGpu
-    from scheduler.sharing.policy import Policy
 
 LOOKS_AT_USE = frozenset({"res-ag", "cbp", "cbp-pp", "dqn"})
 """The policies that read earlier use: all, for a GPU that a job would crowd is closed to it. Res-Ag reads only requests."""
@@ -73,10 +68,7 @@ def share(
         rules = policy.rules(board, row)
         open_to = np.flatnonzero(admitting(rules))
         if len(open_to) == 0:
-            counts = np.bincount(rules, minlength=len(BY_NUMBER))
-            found = {rule: int(counts[number]) for number, rule in enumerate(BY_NUMBER) if counts[number]}
-            by_count = sorted(found.items(), key=lambda item: (-item[1], item[0].value))
-            refused.append(Refused(board.askers[row].key, dict(by_count)))
+            refused.append(Refused(board.askers[row].key, closing(rules)))
         else:
             column = int(open_to[np.argmin(board.order(row, policy.keys(board))[open_to])])
             joined.append(_join(policy, board, row, column, BY_NUMBER[rules[column]]))

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
-from scheduler.model import node_of
+from scheduler.model import Job, Node, Piece, Share, node_of
 from scheduler.model.placements import serves
-from scheduler.simulator.errors import SimulationError
-from scheduler.simulator.world.truth import Spot
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from scheduler.model import Job, Node, Piece, Share
-    from scheduler.simulator.world.truth import World
-
+from scheduler.simulator.world.truth import SimulationError, Spot, World
 
 Ask = tuple[tuple[int, ...], frozenset[str], int, int]
 """Sizes, GPU types, hard cores a GPU, memory: a waiting job's demand on a node."""

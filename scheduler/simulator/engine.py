@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -19,27 +20,21 @@ import numpy as np
 
 from scheduler.copies import replace
 from scheduler.intake.bays import TURN_S
-from scheduler.model import ArrayHistory, Promise
+from scheduler.model import ArrayHistory, Clock, ClusterState, Plan, Promise, StopOrder
+from scheduler.parameters import Parameters
 from scheduler.planning.plan import REPEATS, decide, plan
 from scheduler.simulator.live_input import LiveInput
-from scheduler.simulator.load import Load, count_work
-from scheduler.simulator.noting import job_record, planning_record
+from scheduler.simulator.load import Attempt, Load, count_work
 from scheduler.simulator.observe import state_of
-from scheduler.simulator.records import PlanningRecord, Run
+from scheduler.simulator.records import PlanningRecord, Run, job_record, planning_record
 from scheduler.simulator.rivals import policy_named
 from scheduler.simulator.rounds import Progress, Rounds
 from scheduler.simulator.simulated import Event, SimulatedCluster
-from scheduler.simulator.soundness import check
+from scheduler.simulator.world.truth import TracedJob, World, check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from scheduler.model import Clock, ClusterState, Plan, StopOrder
-    from scheduler.parameters import Parameters
     from scheduler.planning.decided import Decided
     from scheduler.policies.policy import Policy
-    from scheduler.simulator.load import Attempt
-    from scheduler.simulator.world.truth import TracedJob, World
 
     Watch = Callable[[ClusterState, Callable[[], Plan], Decided], None]
 
@@ -291,3 +286,24 @@ class Engine:
 def _standing() -> float:
     """The clock of a planning: it stands still."""
     return 0.0
+
+
+def simulate(
+    jobs: Iterable[TracedJob],
+    world: World,
+    parameters: Parameters,
+    *,
+    seed: int,
+    clock: Clock,
+    progress: Callable[[float, int], None] | None = None,
+    until_s: float | None = None,
+) -> Run:
+    """Simulate the jobs under `parameters.policy` (ours or a rival's).
+
+    `clock`: monotonic; used only for the records' `solve_s`. `progress`: called with (virtual seconds, ended jobs) now and then;
+    it may raise to end the simulation. `until_s`: the simulation is cut off then. The same arguments give an equal Run, except
+    for `solve_s`. Raises SimulationError for jobs or a world that cannot be simulated.
+    """
+    engine = Engine(jobs, world, parameters, seed=seed, clock=clock, progress=progress)
+    engine.run(math.inf if until_s is None else until_s)
+    return engine.result()

@@ -7,30 +7,25 @@ are really taken when the plan is applied. Before the next planning the changed 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from scheduler.errors import InvalidJob
-from scheduler.estimator.estimator import estimator_for
+from scheduler.estimator.estimator import Estimator, estimator_for
 from scheduler.explaining.foresight import Foresight
-from scheduler.fairness.priorities import first_in_first_out
+from scheduler.fairness.priorities import Moment, Priority, first_in_first_out
 from scheduler.intake.take_in import take_in
 from scheduler.intake.validation import check_job, is_plainly_sound
-from scheduler.model import ClusterState, Running
+from scheduler.model import ArrayHistory, ClusterState, Job, Ranked, Running
 from scheduler.placement.ledger import Ledger
 from scheduler.placement.work import NOTHING
 from scheduler.planning.inputs import gpus_by_type, known_ages, known_types, lined_up, sound_nodes
-from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.observe import beside, job_now, running_in, running_of
+from scheduler.simulator.world.truth import SimulationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from scheduler.estimator.estimator import Estimator
     from scheduler.explaining.figures import Why
     from scheduler.fairness.lrf import Age
-    from scheduler.fairness.priorities import Moment, Priority
-    from scheduler.model import ArrayHistory, Job, Ranked
     from scheduler.simulator.load import Load
     from scheduler.simulator.simulated import SimulatedCluster
 
@@ -45,13 +40,7 @@ class _Live(Sequence[Running]):
     def __len__(self) -> int:
         return len(self._simulated.running) + len(self._simulated.profiles)
 
-    @overload
-    def __getitem__(self, place: int) -> Running: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[Running]: ...
-
-    def __getitem__(self, place: int | slice) -> Running | list[Running]:
+    def __getitem__(self, place: Any) -> Any:
         return self._together()[place]
 
     def __iter__(self) -> Iterator[Running]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
-from scheduler.model import ClusterState, Running
+from scheduler.model import ArrayHistory, ClusterState, Job, Running
+from scheduler.simulator.world.truth import World
 
 if TYPE_CHECKING:
-    from scheduler.model import ArrayHistory, Job
     from scheduler.simulator.load import Attempt, Load
     from scheduler.simulator.simulated import SimulatedCluster
-    from scheduler.simulator.world.truth import World
 
 
 def state_of(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
@@ -17,8 +18,6 @@ from scheduler.fairness.lrf import HISTORY_JOBS
 from scheduler.model import ArrayHistory, Ended, RunHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scheduler.simulator.load import Load
 
 ARRAY_HISTORY_S = 7 * 86_400.0

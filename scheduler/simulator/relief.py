@@ -7,14 +7,12 @@ When the throttle is lifted it takes back those of its cores that are idle, and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from scheduler.contention import Reading, Rules, Training, Watch, observe
+from scheduler.contention import Order, Reading, Rules, Training, Watch, observe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from scheduler.contention import Order
     from scheduler.simulator.cluster import Cluster
     from scheduler.simulator.load import Attempt, Load
 

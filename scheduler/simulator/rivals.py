@@ -5,17 +5,16 @@ Operators choose among `scheduler.policies.registry.POLICIES`; a rival runs only
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
 from scheduler.parameters import Parameters
 from scheduler.policies.registry import POLICIES
 from scheduler.policies.rivals import gavel, gavel_hops, sia, sia_hops, sjf, tetris
-from scheduler.simulator.errors import SimulationError
+from scheduler.simulator.world.truth import SimulationError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scheduler.policies.policy import Policy
 
 RIVALS: Mapping[str, Policy] = {

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
 
 PROGRESS_EVERY, PROGRESS_EVERY_S = 256, 0.5
 """Plannings between two reports of progress, and seconds of the caller's clock: whichever comes first."""

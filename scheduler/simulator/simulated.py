@@ -4,33 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from scheduler.contention import Rules
-from scheduler.fairness.lrf import BY_SAMPLES, is_guess
-from scheduler.model import Span
-from scheduler.simulator.arrival_queue import ArrivalQueue
+from scheduler.fairness.lrf import BY_SAMPLES, Age, is_guess
+from scheduler.model import Piece, Placement, Promise, Span, StopOrder
+from scheduler.parameters import Parameters
 from scheduler.simulator.cluster import Ask, Cluster
-from scheduler.simulator.errors import SimulationError
-from scheduler.simulator.load import SPANS_S, Attempt, Load, count_work, rate_of
+from scheduler.simulator.load import SPANS_S, ArrivalQueue, Attempt, Load, count_work, rate_of
 from scheduler.simulator.observe import restart_s
 from scheduler.simulator.past import Past
 from scheduler.simulator.relief import Relief
 from scheduler.simulator.world import tuning
 from scheduler.simulator.world.ideal import Ideal
-from scheduler.simulator.world.knowing import Knowing
-from scheduler.simulator.world.profiles import Profiles
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from scheduler.fairness.lrf import Age
-    from scheduler.model import Piece, Placement, Promise, StopOrder
-    from scheduler.parameters import Parameters
-    from scheduler.simulator.world.truth import World
+from scheduler.simulator.world.knowing import Knowing, Profiles
+from scheduler.simulator.world.truth import SimulationError, World
 
 
 class Event(IntEnum):

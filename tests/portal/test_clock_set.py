@@ -15,9 +15,9 @@ from portal.foundation.celery import app
 from portal.operate.health import health
 from portal.people.tenants.models import Tenant
 from portal.planning.rounds.asking.forecasting import forecasts_refresh
-from portal.planning.rounds.errands import REST_MOST_S, errand, errand_rest
 from portal.planning.rounds.models import Planning, PlanningLease, Round
 from portal.planning.rounds.planning import lease
+from portal.planning.rounds.planning.lease import REST_MOST_S, errand, errand_rest
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.settings.leaps import leap_now, leap_problems
 from portal.planning.rounds.settings.schedule import BY_AGE, FIXED_S

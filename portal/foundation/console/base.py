@@ -7,25 +7,21 @@ and calls a service for each chosen object. So every change is checked where the
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.contrib.admin import ShowFacets
-from django.http import HttpResponseRedirect
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from portal.foundation.errors import BerthError, NotFound
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from django.db.models import Model, QuerySet
-    from django.http import HttpRequest, HttpResponse
 
 MANY = 500
 """The most objects that a command is applied to at once; each is a transaction of its own."""

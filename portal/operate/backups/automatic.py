@@ -14,7 +14,7 @@ from portal.foundation.environment import env
 from portal.operate.backups.contents import BackupError, layout_here
 from portal.operate.backups.making import AUTOMATIC, SUFFIX, backup_make
 from portal.operate.backups.models import Backup
-from portal.planning.rounds.errands import errand
+from portal.planning.rounds.planning.lease import errand
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -13,7 +13,7 @@ from portal.cluster.models import UNREACHABLE_AFTER_S, Node
 from portal.foundation.environment import env
 from portal.operate.backups.automatic import backup_problems
 from portal.planning.rounds.models import Planning
-from portal.planning.rounds.planning.learned import policy_problems
+from portal.planning.rounds.planning.sharing import policy_problems
 from portal.planning.rounds.settings.leaps import leap_problems
 from portal.work.artefacts.services.moving import store_state
 from portal.work.jobs.models import Attempt

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from portal.pages.laboratory.errors import SimulationError
 from scheduler.errors import InvalidParameter
-from scheduler.simulator.errors import SimulationError as EngineError
 from scheduler.simulator.rivals import parameters_for
+from scheduler.simulator.world.truth import SimulationError as EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

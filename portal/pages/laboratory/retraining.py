@@ -17,22 +17,22 @@ from django.db.models import Max
 
 from portal.cluster.models import Gpu
 from portal.pages.laboratory.errors import SimulationError
-from portal.pages.laboratory.sources.lessons import telemetry_lessons
+from portal.pages.laboratory.sources.training_data import telemetry_data
 from portal.planning.estimation.selectors import pairs_measured
-from portal.planning.rounds.planning.learned import NAME
+from portal.planning.rounds.planning.sharing import NAME
 from portal.planning.sharing.proposing import proposal_fail, proposal_ready, proposal_take
 from scheduler.sharing.learned.record import PolicyFileError, packed, unpacked
 from scheduler.simulator.sharing.laws import MeasuredPairs
-from scheduler.simulator.sharing.one_gpu import Eyes
+from scheduler.simulator.sharing.one_gpu import Observation
 from scheduler.simulator.sharing.pickers import Sharing, placed, played
-from scheduler.simulator.sharing.school import LAW, enrolled
+from scheduler.simulator.sharing.training_runs import LAW, training_begin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from scheduler.sharing.learned.network import Network
+    from scheduler.sharing.learned.training import Network
     from scheduler.simulator.sharing.one_gpu import OneGpu
-    from scheduler.simulator.sharing.school import Seen
+    from scheduler.simulator.sharing.training_runs import Seen
 
 log = logging.getLogger(__name__)
 
@@ -66,10 +66,10 @@ def retrain_next() -> int | None:
 
 def trained(*, seed: int, ends_s: float, updates: int | None = None) -> dict[str, Any]:
     """Return a policy's file, its training record, its learning curve and how it was judged. Raises SimulationError, TooLong."""
-    speeds, lessons = speeds_measured(), telemetry_lessons(_memory_mib(), SIGNATURES)
+    speeds, data = speeds_measured(), telemetry_data(_memory_mib(), SIGNATURES)
     known = half(speeds, seed)
-    taught, truth = replace(lessons, law=MeasuredPairs(known, LAW)), replace(lessons, law=MeasuredPairs(speeds, LAW))
-    training = enrolled(taught, seed, updates)
+    taught, truth = replace(data, law=MeasuredPairs(known, LAW)), replace(data, law=MeasuredPairs(speeds, LAW))
+    training = training_begin(taught, seed, updates)
     while not training.over:
         if time.monotonic() > ends_s:
             raise TooLong(
@@ -78,7 +78,7 @@ def trained(*, seed: int, ends_s: float, updates: int | None = None) -> dict[str
         training.update()
     about = taught.about() | {"pairs_known": len(known), "pairs_measured": len(speeds)}
     return {
-        "content": packed(training, lessons.eyes.limits, about),
+        "content": packed(training, data.observation.limits, about),
         "about": about | {"seed": seed, "updates": training.made},
         "curve": [round(each, 4) for each in training.curve],
         "judged": judged(truth, training.network, known),
@@ -105,8 +105,8 @@ def judged(truth: Seen, network: Network, known: Mapping[tuple[str, str], float]
     """Return each policy's mean figures on the workloads that no policy was trained on, by name."""
     found = {"proposed": _means([played(truth(seed), network) for seed in JUDGED], known)}
     if (present := _present()) is not None:
-        eyes = replace(truth, eyes=Eyes(present[1].frame, present[1].limits))
-        found["present"] = _means([played(eyes(seed), present[0]) for seed in JUDGED], known)
+        as_present = replace(truth, observation=Observation(present[1].frame, present[1].limits))
+        found["present"] = _means([played(as_present(seed), present[0]) for seed in JUDGED], known)
     found["cbp-pp"] = _means([placed(truth(seed), Sharing("cbp-pp")) for seed in JUDGED], known)
     return found
 

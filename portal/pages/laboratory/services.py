@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -16,13 +15,10 @@ from portal.pages.laboratory.checking import SimulationOrder, order_check, trace
 from portal.pages.laboratory.live import simulations_moved
 from portal.pages.laboratory.models import LabTrace, SharedWith, Simulation
 from portal.pages.laboratory.selectors import history_taken, simulations_waiting
-from portal.people.tenants.models import Tenant
+from portal.people.tenants.models import Tenant, User
 from portal.people.tenants.selectors import role_of, work_check
 from portal.people.tenants.services import audit_record
 from portal.planning.rounds.settings.knobs import knobs_current
-
-if TYPE_CHECKING:
-    from portal.people.tenants.models import User
 
 OPEN = (Simulation.State.QUEUED, Simulation.State.RUNNING)
 

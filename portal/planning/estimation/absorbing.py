@@ -1,19 +1,47 @@
-"""Adding measurements to the tables' rows, through the pure `tables`, `mixture` and `iteration` (Hops 3.2-3.5)."""
+"""Adding a part's records to the tables' rows, through the pure `tables`, `mixture` and `iteration` (Hops 3.2-3.5)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from portal.planning.estimation.models import JobProfile, ThroughputCell
+from portal.planning.estimation.models import JobProfile, Signature, ThroughputCell
 from portal.planning.estimation.selectors import profile_of
+from portal.work.jobs.models import Allocation
 from scheduler.estimator import iteration, mixture
 from scheduler.model import speeds
 from scheduler.model.speeds import Cell
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Record = dict[str, Any]
+"""workers.protocol.wire.Iterations"""
 
-    from portal.planning.estimation.runs import Record, Run
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The part that records come from, as the tables see it."""
+
+    part: Allocation
+    signature: Signature
+    gpus: int
+    nodes: int
+    leads: bool  # the lowest rank speaks for the attempt and for the type
+    beside: int | None = None  # the type of its GPUs, where it is not the one that the node goes by
+
+    @property
+    def gpu_type_id(self) -> int | None:
+        return (self.beside or self.part.node.gpu_type_id) if self.gpus else None
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether its GPUs are not of the type that the node goes by: then it says nothing of the node's own speed."""
+        return self.beside is not None
+
+
+def type_beside(part: Allocation) -> int | None:
+    """Return the type of a part's GPUs where it is not the one that its node goes by. One query."""
+    return part.gpu_allocations.exclude(gpu__gpu_type=None).values_list("gpu__gpu_type_id", flat=True).first()
+
 
 DATA, FORWARD, BACKWARD, UPDATE, COMMUNICATION, WAIT, TOTAL = range(7)
 """Columns of a record's rows."""
@@ -57,17 +85,14 @@ def profile_absorb(run: Run, records: Sequence[Record]) -> None:
 def rows_take(profile: JobProfile, rows: Sequence[Row], *, batch: int, gpus: int) -> None:
     """Take a run's rows into the profile, which is not saved."""
     _data_times(profile, rows, gpus=gpus)
-    modules = [row for row in rows if row[FORWARD] is not None and (gpus == 1 or _infers(row))]
+    # Of several GPUs only those in which nothing depends on how many take part: T_d + T_f.
+    infers = (row for row in rows if gpus == 1 or not (row[BACKWARD] or row[UPDATE] or row[COMMUNICATION]))
+    modules = [row for row in infers if row[FORWARD] is not None]
     if modules:
         _time_modules(profile, modules, batch=batch)
         _pattern(profile, modules)
     if gpus > 1 and profile.modules and profile.batch == batch:
         _exchanges(profile, rows)
-
-
-def _infers(row: Row) -> bool:
-    """Whether nothing in it depends on how many GPUs take part: T_d + T_f."""
-    return not row[BACKWARD] and not row[UPDATE] and not row[COMMUNICATION]
 
 
 def _data_times(profile: JobProfile, rows: Sequence[Row], *, gpus: int) -> None:

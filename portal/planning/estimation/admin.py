@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from portal.foundation.console.base import ConsoleAdmin, is_operator
 from portal.foundation.errors import Forbidden
-from portal.planning.estimation.matrix import matrices
 from portal.planning.estimation.models import PairSpeed
-
-if TYPE_CHECKING:
-    from django.http import HttpRequest, HttpResponse
+from portal.planning.estimation.neighbours import matrices
 
 
 @admin.register(PairSpeed)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rest_framework import serializers
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.foundation.api.base import PAGE_PARAMETERS, ApiView, Query, ordered, page_of
 from portal.foundation.api.schema import PAGING, documented, ordering_parameter, page_schema
-from portal.planning.estimation.matrix import pairs_told
 from portal.planning.estimation.models import PairSpeed
-
-if TYPE_CHECKING:
-    from rest_framework.request import Request
+from portal.planning.estimation.neighbours import pairs_told
 
 ORDERINGS = ("count", "mean", "at")
 

@@ -1,14 +1,14 @@
 """Link and network bandwidths per GPU type (Hops 3.5, eq. 2), measured by jobs of Berth's own, kept with date and method.
 
-`within`: an all-reduce among GPUs of one node; `between`: one of more GPUs than any node of the type has. What was
-measured before stays unless it is asked for again, so the command may be repeated at will.
+`within`: an all-reduce among GPUs of one node; `between`: one of more GPUs than any node of the type has. An earlier
+figure stays unless it is asked for again, so the command may be repeated at will.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Count
@@ -19,23 +19,20 @@ from portal.cluster.models import Gpu, GpuType, Node
 from portal.foundation.errors import BerthError
 from portal.foundation.events.services import plan_nudge
 from portal.foundation.layout import SOURCE
+from portal.people.tenants.models import Tenant, User
 from portal.people.tenants.services import audit_record
 from portal.planning.estimation.models import Link
 from portal.work.jobs.log_reading import lines_of_tail, log_part
+from portal.work.jobs.models import Job
 from portal.work.jobs.services.submission import job_submit
 from portal.work.jobs.states import JobState
 from scheduler.estimator.iteration import bandwidth
-
-if TYPE_CHECKING:
-    from portal.people.tenants.models import Tenant, User
-    from portal.work.jobs.models import Job
 
 SCRIPT = SOURCE / "workers" / "instrument" / "link_measure.py"
 WORD = "BERTH-LINK "
 MEMORY_MIB = 2048
 LOG_BYTES = 256 * 1024
 KINDS = {"within": "within a node", "between": "between nodes"}
-APART = "instances (MIG) exchange nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +60,8 @@ def calibration_tasks(*, names: list[str] | None = None, again: bool = False) ->
     for gpu_type in types.filter(name__in=names) if names else types:
         sizes = _node_sizes(gpu_type)
         link = getattr(gpu_type, "link", None)
-        if again or link is None or link.within_node is None:
-            found.append(_within(gpu_type, sizes))
-        if again or link is None or link.between_nodes is None:
-            found.append(_between(gpu_type, sizes))
+        wanted = [kind for kind in KINDS if again or link is None or link.measured(kind) is None]
+        found += [_task(gpu_type, kind, sizes) for kind in wanted]
     return found
 
 
@@ -78,20 +73,15 @@ def _node_sizes(gpu_type: GpuType) -> list[int]:
     return sorted((count for _, count in present), reverse=True)
 
 
-def _within(gpu_type: GpuType, sizes: list[int]) -> Task:
+def _task(gpu_type: GpuType, kind: str, sizes: list[int]) -> Task:
     if instance_of(gpu_type.name) is not None:
-        return Task(gpu_type, "within", why=APART)
+        return Task(gpu_type, kind, why="instances (MIG) exchange nothing")
+    if kind == "between":
+        few = "fewer than 2 nodes of this type are up"
+        return Task(gpu_type, kind, (sizes[0] + 1,)) if len(sizes) > 1 else Task(gpu_type, kind, why=few)
     if not sizes or sizes[0] < 2:
-        return Task(gpu_type, "within", why="no node of this type is up with 2 GPUs or more")
-    return Task(gpu_type, "within", tuple(size for size in (2, 4, 8) if size <= sizes[0]))
-
-
-def _between(gpu_type: GpuType, sizes: list[int]) -> Task:
-    if instance_of(gpu_type.name) is not None:
-        return Task(gpu_type, "between", why=APART)
-    if len(sizes) < 2:
-        return Task(gpu_type, "between", why="fewer than 2 nodes of this type are up")
-    return Task(gpu_type, "between", (sizes[0] + 1,))
+        return Task(gpu_type, kind, why="no node of this type is up with 2 GPUs or more")
+    return Task(gpu_type, kind, tuple(size for size in (2, 4, 8) if size <= sizes[0]))
 
 
 def calibration_submit(*, task: Task, actor: User, tenant: Tenant, python: str, time_limit_s: int) -> Job:

@@ -7,24 +7,20 @@ lock are those of all that is kept under a signature: one tenant's rows, one tra
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
 
 from portal.cluster.telemetry import MEAN_S, TEN_S, batches_between, too_much_in_full
+from portal.planning.estimation.absorbing import type_beside
 from portal.planning.estimation.models import AttemptDistilled, Signature, SignatureUse
-from portal.planning.estimation.runs import type_beside
-from portal.work.jobs.models import Attempt, GpuAllocation
+from portal.work.jobs.models import Attempt, GpuAllocation, Job
 from portal.work.jobs.states import FINAL
 from portal.work.jobs.use import WHOLE
 from scheduler.estimator.measured import signature_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from portal.work.jobs.models import Job
 
 SETTLE_S = 90
 """Seconds after its end until an attempt's last samples have come, from an agent that is in contact."""

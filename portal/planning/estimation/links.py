@@ -6,6 +6,7 @@ A link is everybody's, so what one tenant's jobs record moves it no farther than
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,7 @@ from portal.planning.estimation.models import Link, LinkProbe, LinkVote
 from scheduler.estimator import links
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from portal.planning.estimation.absorbing import Row
-    from portal.planning.estimation.runs import Record, Run
+    from portal.planning.estimation.absorbing import Record, Row, Run
 
 SIDES = ("within", "between")
 RECENT = 32

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.utils import timezone
@@ -26,14 +26,8 @@ from portal.work.jobs.services.placing import DoesNotFit, attempt_start
 from portal.work.jobs.services.placings import Part
 from portal.work.jobs.services.submission import job_submit
 from portal.work.jobs.states import FINAL
-from scheduler.model import LinkWish
+from scheduler.model import LinkOrder, LinkWish
 from scheduler.planning.measuring import LIMIT_S, MEMORY_MIB
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from scheduler.model import LinkOrder
 
 AGAIN = timedelta(seconds=60)
 LOG_WAIT = timedelta(seconds=30)
@@ -45,7 +39,7 @@ log = logging.getLogger(__name__)
 def links_wanted(*, now: datetime, again_s: float) -> tuple[LinkWish, ...]:
     """Return the links to measure: new ones, and those whose nodes said otherwise then; () while a probe runs.
 
-    What was tried is left alone for two minutes, after two tries for four and so on, to `again_s`. Without an operator
+    A link that was tried is not tried for two minutes, after two tries for four and so on, to `again_s`. Without an operator
     nobody could own a probe. At most three queries.
     """
     recent = LinkProbe.objects.filter(begun_at__gt=now - timedelta(seconds=again_s)).order_by("begun_at")

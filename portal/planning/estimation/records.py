@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Min
@@ -10,24 +12,16 @@ from django.utils import timezone
 
 from portal.cluster.models import GpuType, Node
 from portal.foundation.events.services import live_event
-from portal.planning.estimation.absorbing import COMMUNICATION, cells_add, profile_absorb
+from portal.planning.estimation.absorbing import COMMUNICATION, Record, Run, cells_add, profile_absorb, type_beside
 from portal.planning.estimation.distilling import signature_locked
 from portal.planning.estimation.links import vote_note
-from portal.planning.estimation.models import AttemptSpeed, JobProgress, PartOffset, Signature
-from portal.planning.estimation.models.progress import SHORTEST_S, rate_of
+from portal.planning.estimation.models import SHORTEST_S, AttemptSpeed, JobProgress, PartOffset, Signature, rate_of
 from portal.planning.estimation.neighbours import neighbours_since, pair_note, records_window
 from portal.planning.estimation.queries import queries_add
-from portal.planning.estimation.runs import Run, type_beside
 from portal.planning.estimation.selectors import knowledge_load
 from portal.work.jobs.models import Allocation
 from scheduler import model
 from scheduler.estimator.estimator import estimator_for
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from portal.planning.estimation.runs import Record
 
 
 def prediction_make(run: Run) -> tuple[float | None, str]:

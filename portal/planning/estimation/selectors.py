@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 from django.db.models import Q
 
@@ -16,19 +17,13 @@ from portal.planning.estimation.models import (
     Signature,
     ThroughputCell,
 )
+from portal.work.jobs.models import Job as JobRow
 from portal.work.jobs.states import FINAL
 from scheduler.estimator.measured import signature
 from scheduler.intake.validation import RATE_LEAST
-from scheduler.model import speeds
+from scheduler.model import Job, speeds
 from scheduler.model.speeds import Cell, CellKey, Knowledge
 from scheduler.pattern import Pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from portal.work.jobs.models import Job as JobRow
-    from scheduler.model import Job
 
 MANY = 5000
 """Above this number of signatures all rows are read: a longer list of ids costs more than it spares."""

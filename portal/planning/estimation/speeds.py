@@ -1,15 +1,15 @@
 """Entity speed: a factor of the node, independent of the job (algorithms.md section 6), made every few minutes.
 
-factor = median over signatures of (mean over sizes of per-GPU throughput here / on the node's type), in 5 % steps. Who
-writes records could write anything and have a node to itself that looks slow: so the tenants vote, each with the median of
+factor = median over signatures of (mean over sizes of per-GPU throughput here / on the node's type), in 5 % steps. A
+tenant could write any records and have a node to itself that looks slow: so the tenants vote, each with the median of
 its signatures, one vote's worth of which counts for nothing among several tenants (of two in the middle that nearer to 1).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, median
-from typing import TYPE_CHECKING
 
 from django.db import transaction
 from django.db.models import F, Q
@@ -18,9 +18,6 @@ from django.utils import timezone
 from portal.cluster.models import Node
 from portal.planning.estimation.models import NodeSpeed, Signature, ThroughputCell
 from scheduler.estimator.links import towards
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 STEP = 0.05
 MEASUREMENTS_LEAST = 3

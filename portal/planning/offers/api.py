@@ -1,12 +1,13 @@
-"""`/api/v1/jobs/N/explain` and `offers`: why a job waits, what would start it, and the press on one of the changes."""
+"""`/api/v1/jobs/N/explain` and `offers`: why a job waits, the changes that would start it, and the press on one of them."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.utils import timezone
 from rest_framework import serializers
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.foundation.api.base import ApiView, Query, body_of
@@ -20,9 +21,6 @@ from portal.planning.rounds.read.forecasts import starts_of
 from portal.planning.rounds.serializers import finite
 from portal.work.jobs.api.jobs import JOB_PATH, job_answer, job_of
 from portal.work.jobs.serializers.jobs import JobDetailSerializer
-
-if TYPE_CHECKING:
-    from rest_framework.request import Request
 
 CHANGE_TOLD = (
     *("change", "value", "starts", "reason", "nodes", "gpus", "cores"),

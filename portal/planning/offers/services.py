@@ -7,27 +7,23 @@ reader who asks. So a page that is loaded a hundred times plans a few times at m
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import Q
 from django.utils import timezone
 
 from portal.foundation.errors import BerthError, Conflict
+from portal.people.tenants.models import User
 from portal.planning.offers.models import JobOffers
 from portal.planning.rounds.asking.changes import CHANGES, changes_work
 from portal.planning.rounds.read.selectors import planning_last
 from portal.planning.rounds.settings.knobs import knobs_current
+from portal.work.jobs.models import Job
 from portal.work.jobs.services.asked.editing import asked_of, job_widen
 from portal.work.jobs.states import QUEUED, JobState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
-
-    from portal.people.tenants.models import User
-    from portal.work.jobs.models import Job
 
 KEPT_MIN_S = 20.0
 KEPT_TIMES_TOOK = 10.0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.foundation.api.base import (
@@ -24,10 +25,10 @@ from portal.foundation.api.throttles import PlanThrottle
 from portal.foundation.errors import BerthError
 from portal.people.tenants.authentication import tenant_of
 from portal.planning.rounds.asking.dryrun import dry_run
-from portal.planning.rounds.read.listing import metrics_rounds, metrics_series, planning_get, round_get, rounds_all
+from portal.planning.rounds.read.history import number_of, planning_by_number, round_get, rounds_all
 from portal.planning.rounds.read.outcomes import planning_outcomes
 from portal.planning.rounds.read.selectors import cluster_metrics, planning_decisions
-from portal.planning.rounds.read.series import RANGES, range_of
+from portal.planning.rounds.read.series import RANGES, metrics_rounds, metrics_series, range_of
 from portal.planning.rounds.record.decisions import decisions_read
 from portal.planning.rounds.serializers import (
     MetricsAnswer,
@@ -41,9 +42,6 @@ from portal.planning.rounds.settings.knobs import knobs_current
 from portal.work.jobs.declaration.openapi import EXAMPLES, JobDescription
 from portal.work.jobs.queue_counts import queue_counts, queue_told
 from portal.work.jobs.services import submission
-
-if TYPE_CHECKING:
-    from rest_framework.request import Request
 
 NUMBER_PATH = (OpenApiParameter("number", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH),)
 DECISIONS_BY_DEFAULT = 200
@@ -131,7 +129,7 @@ class PlanningView(ApiView):
         query = Query(request, known=("page", "page_size"))
         page = query.whole("page", 1, 1, MAX_PAGE) or 1
         size = query.whole("page_size", DECISIONS_BY_DEFAULT, 1, MAX_PAGE_SIZE) or DECISIONS_BY_DEFAULT
-        planning = planning_get(number)
+        planning = planning_by_number(number_of(number))
         planning.decisions_count = count = len(decisions_read(planning))
         planning.decisions_next = page_url(query, page + 1) if page * size < count else None
         planning.decisions_previous = page_url(query, page - 1) if page > 1 else None

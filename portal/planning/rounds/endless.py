@@ -10,10 +10,8 @@ import ctypes
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import TypeVar
 
 Found = TypeVar("Found")
 log = logging.getLogger(__name__)

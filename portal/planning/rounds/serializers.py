@@ -70,21 +70,12 @@ class RoundSerializer(serializers.ModelSerializer):
         return finite(row.metrics)
 
 
-class RoundDetailSerializer(serializers.ModelSerializer):
+class RoundDetailSerializer(RoundSerializer):
     plannings = PlanningSerializer(source="planning_rows", many=True, read_only=True)
 
-    metrics = serializers.SerializerMethodField(
-        help_text="Means over its plannings, weighted by time; {} until the round has ended."
-    )
-
-    class Meta:
-        model = Round
+    class Meta(RoundSerializer.Meta):
         fields = ["number", "started_at", "ended_at", "metrics", "plannings"]
         read_only_fields = fields
-
-    @extend_schema_field(_ANYTHING)
-    def get_metrics(self, row: Round) -> dict[str, Any]:
-        return finite(row.metrics)
 
 
 class PlanningDetailSerializer(PlanningSerializer):

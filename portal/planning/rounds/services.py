@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import transaction
 from django.db.models import JSONField, Value
 
 from portal.foundation.events.services import page_event, plan_nudge
+from portal.people.tenants.models import User
 from portal.people.tenants.services import audit_record
 from portal.planning.rounds.models import OperatorSetting
-from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.settings.knobs import knob_check, knobs_current
 from portal.planning.rounds.settings.schedule import schedule_make
-
-if TYPE_CHECKING:
-    from portal.people.tenants.models import User
-
-__all__ = ["planning_run", "settings_update"]
 
 
 @transaction.atomic

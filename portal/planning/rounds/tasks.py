@@ -9,7 +9,7 @@ from django.utils import timezone
 from portal.planning.rounds.asking.forecasting import forecasts_refresh, records_expire
 from portal.planning.rounds.contention.watching import relief_pass
 from portal.planning.rounds.models import Planning, Round
-from portal.planning.rounds.planning.queue_kept import notes_expire
+from portal.planning.rounds.planning.memory import notes_expire
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.record.explanations import explanations_expire
 from portal.planning.rounds.settings.knobs import knobs_current

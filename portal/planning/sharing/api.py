@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from django.utils import timezone
 from rest_framework import serializers
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.foundation.api.base import PAGE_PARAMETERS, ApiView, Query, page_of
 from portal.foundation.api.schema import PAGING, documented, page_schema, parameter
+from portal.planning.rounds.read.series import range_of
+from portal.planning.sharing.keeping import decisions_told
 from portal.planning.sharing.models import ShadowDecision
-from portal.planning.sharing.selectors import RANGES, comparison, decisions_of, pair_last, range_of
-from portal.planning.sharing.told import decisions_told
-
-if TYPE_CHECKING:
-    from rest_framework.request import Request
+from portal.planning.sharing.selectors import RANGES, comparison, decisions_of, pair_last
 
 RANGE = parameter("range", {"type": "string", "enum": list(RANGES)}, "How far back; missing: 24h.")
 ONLY = ("refused", "differ")
@@ -125,7 +122,7 @@ class ComparisonView(ApiView):
     )
     def get(self, request: Request) -> Response:
         query = Query(request, known=("range",))
-        _, length = range_of(query.choice("range", RANGES))
+        _, length = range_of(query.choice("range", RANGES), RANGES)
         pair = pair_last()
         if pair is None:
             zeros = {name: 0 for name in Comparison().fields if name not in EMPTY}
@@ -145,7 +142,7 @@ class DecisionsView(ApiView):
     )
     def get(self, request: Request) -> Response:
         query = Query(request, known=(*PAGE_PARAMETERS, "range", "only"))
-        _, length = range_of(query.choice("range", RANGES))
+        _, length = range_of(query.choice("range", RANGES), RANGES)
         pair, only = pair_last(), query.choice("only", ONLY) or ""
         rows = (
             decisions_of(pair, since=timezone.now() - length, only=only).select_related("planning")

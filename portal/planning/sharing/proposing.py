@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -14,15 +15,11 @@ from django.utils import timezone
 
 from portal.foundation.errors import BerthError, Conflict, Forbidden, NotFound
 from portal.foundation.events.services import page_event
+from portal.people.tenants.models import User
 from portal.people.tenants.services import audit_record
-from portal.planning.rounds.planning.learned import NAME
+from portal.planning.rounds.planning.sharing import NAME
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.planning.sharing.models import Proposal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from portal.people.tenants.models import User
 
 S = Proposal.State
 STALE = timedelta(minutes=30)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Avg, Count, FloatField, Max, Q, Sum
+from django.db.models import Avg, Count, FloatField, Max, Q, QuerySet, Sum
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast, Coalesce
 
-from portal.foundation.errors import BerthError
 from portal.planning.estimation.models import AttemptSpeed
 from portal.planning.estimation.selectors import pairs_measured
 from portal.planning.sharing.models import ShadowDecision, ShadowPlanning
 from portal.work.jobs.models import Allocation, GpuAllocation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import datetime
-
-    from django.db.models import QuerySet
 
 RANGES: Mapping[str, timedelta] = {"24h": timedelta(hours=24), "7d": timedelta(days=7), "30d": timedelta(days=30)}
 SIDES = ("acting", "shadow")
@@ -29,14 +23,6 @@ LOOKED_AT = 5000
 """The number of last admissions whose measured slowdown is looked up."""
 REASONS = 12
 """The most rules of refusals that are shown: there are hardly more."""
-
-
-def range_of(text: str | None) -> tuple[str, timedelta]:
-    """Return a range's name and length. Raises BerthError for one that is not offered."""
-    name = text or next(iter(RANGES))
-    if name not in RANGES:
-        raise BerthError("invalid", f"The range is one of {', '.join(RANGES)}.", field="range")
-    return name, RANGES[name]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from django.db import connections
 
-from portal.planning.sharing.keeping import Seen, shadow_store
+from portal.planning.sharing.keeping import shadow_store
+from portal.planning.sharing.models import ShadowPlanning
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from portal.planning.rounds.models import Planning
 
 
@@ -148,15 +148,16 @@ class Runner:
         parameters = question.sharing.asked.parameters
         with self._lock:
             skipped, self._skipped = self._skipped, 0
-        seen = Seen(
+        record = ShadowPlanning(
             number=question.number,
             at=question.at,
             acting=parameters.sharing_policy,
             shadow=parameters.sharing_shadow,
             spent_ms=1000 * (time.monotonic() - began_s),
             skipped=skipped,
+            error=error[:500],
         )
-        shadow_store(seen=seen, found=found, error=error)
+        shadow_store(record, found)
 
     def _work(self) -> None:
         while (question := self._next()) is not None:

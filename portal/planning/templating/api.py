@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework import serializers
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.foundation import checks
@@ -11,6 +14,7 @@ from portal.foundation.api.base import PAGE_PARAMETERS, ApiView, Query, idempote
 from portal.foundation.api.parsers import request_object
 from portal.foundation.api.schema import (
     PAGING,
+    RawSchema,
     documented,
     idempotency_parameter,
     ordering_parameter,
@@ -25,27 +29,102 @@ from portal.planning.rounds.serializers import PlanAnswer, finite
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.planning.templating.selectors import MOST_NUMBER, template_named, templates_for, version_get, versions_of
 from portal.planning.templating.services import template_delete, template_owner, template_save
-from portal.planning.templating.shapes import (
-    ORDERINGS,
-    TEMPLATE_PATH,
-    VERSION,
-    Template,
-    TemplateDetail,
-    TemplateGiven,
-    TemplateValues,
-    TemplateVersionRow,
-)
-from portal.planning.templating.submitting import of_parameter, order_make, order_submit
+from portal.planning.templating.submitting import Order, of_parameter, order_make, order_submit
 from portal.planning.templating.yaml_text import with_files, yaml_read, yaml_write
 from portal.work.jobs.api.jobs import job_answer
 from portal.work.jobs.serializers.jobs import JobDetailSerializer
 from portal.work.jobs.services import submission
 
 if TYPE_CHECKING:
-    from rest_framework.request import Request
-
     from portal.planning.templating.models import JobTemplate, TemplateVersion
-    from portal.planning.templating.submitting import Order
+
+
+ORDERINGS = ("name", "changed_at")
+TEMPLATE_PATH = (
+    OpenApiParameter("name", str, OpenApiParameter.PATH, description="The template's name."),
+    parameter("tenant", str, "Of this tenant. Missing: of one of your tenants, else the operators'."),
+    parameter("operators", {"type": "boolean", "default": False}, "The operators' one of this name."),
+)
+VERSION = parameter(
+    "version", {"type": "integer", "minimum": 1, "maximum": MOST_NUMBER}, "This version. Missing: the last one."
+)
+_DOCUMENT: dict[str, Any] = {
+    "type": "object",
+    "additionalProperties": {},
+    "description": "`name`, `title`, `about`, `parameters`, and `job`: the fields of a description, in whose texts "
+    "`${{ parameter }}` stands for a value.",
+}
+
+
+class Template(serializers.Serializer):
+    name = serializers.CharField()
+    tenant = serializers.CharField(allow_null=True, help_text="Whose it is; null: the operators', for all tenants.")
+    title = serializers.CharField()
+    about = serializers.CharField()
+    version = serializers.IntegerField(help_text="The last version's number.")
+    changed_at = serializers.DateTimeField()
+
+
+class TemplateDetail(Template):
+    shown_version = serializers.IntegerField(help_text="The version that the rest is of.")
+    made_by = serializers.CharField()
+    made_at = serializers.DateTimeField()
+    parameters = serializers.ListField(
+        child=serializers.DictField(), help_text="Each has `name` and `type`; without `default` a value must be given."
+    )
+    job = serializers.DictField(help_text="The job's fields, with `${{ parameter }}` in place of values.")
+    text = serializers.CharField(help_text="The whole template as YAML, to be imported elsewhere.")
+
+
+class TemplateVersionRow(serializers.Serializer):
+    version = serializers.IntegerField()
+    made_by = serializers.CharField()
+    made_at = serializers.DateTimeField()
+    bytes = serializers.IntegerField()
+
+
+class TemplateGiven(RawSchema):
+    schema = {
+        "type": "object",
+        "properties": {
+            "text": {"type": "string", "description": "The template as YAML; this or `document`.", "nullable": True},
+            "document": {**_DOCUMENT, "nullable": True},
+            "files": {
+                "type": "object",
+                "additionalProperties": {},
+                "description": "Files that come along, as in a job's description, beside those of `text` or `document`.",
+            },
+            "tenant": {
+                "type": "string",
+                "nullable": True,
+                "description": "For which tenant, where you are in several.",
+            },
+            "operators": {"type": "boolean", "description": "For all tenants: operators alone, with that scope."},
+        },
+        "additionalProperties": False,
+    }
+
+
+class TemplateValues(RawSchema):
+    schema = {
+        "type": "object",
+        "properties": {
+            "values": {
+                "type": "object",
+                "additionalProperties": {},
+                "description": "By parameter; others: the default.",
+            },
+            "version": {"type": "integer", "minimum": 1, "maximum": MOST_NUMBER, "nullable": True},
+            "tenant": {"type": "string", "nullable": True, "description": "For which tenant the job is."},
+            "job": {
+                "type": "object",
+                "nullable": True,
+                "additionalProperties": {},
+                "description": "Fields of a description in place of the template's.",
+            },
+        },
+        "additionalProperties": False,
+    }
 
 
 def _of(request: Request, name: str, query: Query) -> JobTemplate:
@@ -213,7 +292,7 @@ def _of_tenant(request: Request, name: str, query: Query, tenant: str | None) ->
 
 
 def _ordered(request: Request, name: str) -> Order:
-    """Return what a body's values make of the template. Raises the first thing that is wrong with them."""
+    """Return the order that a body's values make of the template. Raises the first error in them."""
     query = Query(request, known=("tenant", "operators"))
     body = _body(request, ("values", "version", "tenant", "job"))
     number = None if body.get("version") is None else checks.whole(body["version"], "version", 1, MOST_NUMBER)

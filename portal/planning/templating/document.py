@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from portal.foundation import checks
 from portal.foundation.errors import BerthError
 from portal.planning.templating.filling import filled, sample
 from portal.planning.templating.parameters import MOST_PARAMETERS, Parameter, parameter_read
-from portal.planning.templating.references import MOST_REFERENCES, references_in, texts_of
-from portal.planning.templating.shell import command_check
+from portal.planning.templating.references import MOST_REFERENCES, command_check, references_in, texts_of
 from portal.work.jobs.description import SHORT_NAMES, description_examine
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MOST_BYTES = 256 * 1024
 MOST_ARGUMENTS = 1000

@@ -7,17 +7,13 @@ command it is quoted as one argument. A command that is a list has its parts fil
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from portal.foundation import checks
 from portal.foundation.errors import BerthError
-from portal.planning.templating.parameters import MOST_PARAMETERS, value_read
+from portal.planning.templating.parameters import MOST_PARAMETERS, Parameter, value_read
 from portal.planning.templating.references import replaced, whole_reference
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from portal.planning.templating.parameters import Parameter
 
 TEXTS = frozenset({"name", "model", "working_directory", "workdir", "environment", "labels", "software"})
 """Fields whose values are texts under any type of parameter."""

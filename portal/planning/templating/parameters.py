@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from portal.foundation import checks
 from portal.foundation.errors import BerthError
 from portal.planning.templating.references import NAME
 from portal.work.jobs.description_parts import MAX_GPUS, MAX_SIZES, working_directory
 from portal.work.secrets.services import secret_name_check
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 MOST_PARAMETERS = 50
 MOST_CHOICES = 100
@@ -32,8 +31,6 @@ OWN = {
     "choice": {"choices"},
     "boolean": {"word"},
     "gpus": {"least", "most"},
-    "path": set(),
-    "secret": set(),
 }
 COMMON = {"label", "help", "default"}
 _NAME = re.compile(NAME)
@@ -78,7 +75,7 @@ def parameter_read(value: object, field: str) -> Parameter:
         detail = f"`{field}.name` must be 1 to 40 letters, digits and `_`, first a letter."
         raise BerthError("bad_name", detail, field=f"{field}.name")
     kind = checks.choice(found.get("type", "text"), f"{field}.type", TYPES)
-    checks.known_keys(found, field, required={"name"}, optional={"type"} | COMMON | OWN[kind])
+    checks.known_keys(found, field, required={"name"}, optional={"type"} | COMMON | OWN.get(kind, set()))
     made = Parameter(
         name=name,
         type=kind,
@@ -179,14 +176,8 @@ def limits_words(parameter: Parameter) -> str:
     return "" if high is None else f"at most {high:.15g}"
 
 
-def _integer(parameter: Parameter, value: object, field: str) -> int:
-    found = _whole(value, field)
-    _within(parameter, found, field)
-    return found
-
-
-def _number(parameter: Parameter, value: object, field: str) -> float | int:
-    found = _finite(value, field)
+def _number(read: Callable[[object, str], float], parameter: Parameter, value: object, field: str) -> float:
+    found = read(value, field)
     _within(parameter, found, field)
     return found
 
@@ -271,8 +262,8 @@ def _is_count(text: str) -> bool:
 
 _READS: dict[str, Callable[[Parameter, object, str], Any]] = {
     "text": _of_text,
-    "integer": _integer,
-    "number": _number,
+    "integer": partial(_number, _whole),
+    "number": partial(_number, _finite),
     "choice": _choice,
     "boolean": _boolean,
     "gpus": _gpus,

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from portal.foundation.errors import BerthError, NotFound
-from portal.people.tenants.models import Membership
+from portal.people.tenants.models import Membership, Tenant, User
 from portal.planning.templating.models import JobTemplate, SavedValues, TemplateVersion
-
-if TYPE_CHECKING:
-    from django.db.models import QuerySet
-
-    from portal.people.tenants.models import Tenant, User
 
 MOST_NUMBER = 2**31 - 1
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Sum
@@ -12,17 +13,11 @@ from django.utils import timezone
 from portal.foundation import checks
 from portal.foundation.disk import disk_require
 from portal.foundation.errors import BerthError, Conflict, Forbidden
-from portal.people.tenants.models import Tenant
+from portal.people.tenants.models import Tenant, User
 from portal.people.tenants.selectors import manage_check, role_of, tenants_of, work_check
 from portal.people.tenants.services import audit_record
-from portal.planning.templating.document import document_read
+from portal.planning.templating.document import Document, document_read
 from portal.planning.templating.models import JobTemplate, SavedValues, TemplateVersion
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from portal.people.tenants.models import User
-    from portal.planning.templating.document import Document
 
 MOST_TEMPLATES = 100
 MOST_VERSIONS = 200
@@ -133,15 +128,17 @@ def template_delete(*, actor: User, template: JobTemplate) -> None:
 
 def may_change(user: User, template: JobTemplate) -> bool:
     """Say whether a person may save another version."""
-    if template.tenant is None:
-        return bool(user.is_operator)
-    return role_of(user=user, tenant=template.tenant) in {"member", "manager", "operator"}
+    return _role(user, template) in {"member", "manager", "operator"}
 
 
 def may_delete(user: User, template: JobTemplate) -> bool:
+    return _role(user, template) in {"manager", "operator"}
+
+
+def _role(user: User, template: JobTemplate) -> str | None:
     if template.tenant is None:
-        return bool(user.is_operator)
-    return role_of(user=user, tenant=template.tenant) in {"manager", "operator"}
+        return "operator" if user.is_operator else None
+    return role_of(user=user, tenant=template.tenant)
 
 
 @transaction.atomic

@@ -1,11 +1,16 @@
-"""Job templates as YAML: read strictly and within bounds, and written so that what is read back is the same document."""
+"""Job templates as YAML: read strictly and within bounds, written so that the same document is read back, and compared."""
 
 from __future__ import annotations
 
-from typing import Any
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 import yaml
 
+from portal.foundation.checks import lines_of
 from portal.foundation.errors import BerthError
 from portal.foundation.strict_yaml import YamlError, text_represent, yaml_strict
 from portal.planning.templating.document import MOST_BYTES
@@ -51,14 +56,42 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
-def _text(dumper: yaml.SafeDumper, value: str) -> Any:
-    return text_represent(dumper, value, style="|" if "\n" in value else None)
-
-
 def _list(dumper: yaml.SafeDumper, value: list[Any]) -> Any:
     plain = all(not isinstance(each, (list, dict)) for each in value)
     return dumper.represent_sequence("tag:yaml.org,2002:seq", value, flow_style=plain)
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, lambda dumper, value: text_represent(dumper, value, style="|" if "\n" in value else None))
 _Dumper.add_representer(list, _list)
+
+
+MOST_LINES = 1500
+Sign = Literal["+", "-", " ", "@"]
+
+
+class Line(NamedTuple):
+    sign: Sign
+    text: str
+
+
+def shown_text(document: Mapping[str, Any]) -> str:
+    """Return a document as YAML for people: of its files names, sizes and digests."""
+    job = dict(document["job"])
+    if files := job.get("files"):
+        job["files"] = {name: _file(content) for name, content in files.items()}
+    return yaml_write({**document, "job": job})
+
+
+def _file(content: Any) -> str:
+    text = content if isinstance(content, str) else json.dumps(content)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return f"{len(text.encode())} bytes as sent, {digest}"
+
+
+def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Line] | None:
+    """Return the lines that differ with three around them; None where there are too many to compare."""
+    before, after = (lines_of(shown_text(each).removesuffix("\n")) for each in (old, new))
+    if max(len(before), len(after)) > MOST_LINES:
+        return None
+    found = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
+    return [Line(line[0], line[1:]) for line in found]  # type: ignore[arg-type] # difflib writes these four signs

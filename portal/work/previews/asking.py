@@ -13,14 +13,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 PROGRAM = str(Path(__file__).with_name("program.py"))
 LIMIT_S, PATIENCE_S, AT_ONCE = 3.0, 1.0, 4

@@ -3,7 +3,7 @@
 One constant, hours of a GTX 1080 Ti to an hour of the classes; all else of the generator stays. From the frozen one it is
 made larger or smaller in steps, first wide ones and then narrow ones, as long as `gavel-hops` and `sia-hops` come nearer to
 their rows of the paper (`distance`). No policy of ours runs here. What is found is written into
-`scheduler/simulator/generators/hops_constants.py` where it is `CLEARLY` nearer, and stays there.
+`scheduler/simulator/generators/hops_models.py` where it is `CLEARLY` nearer, and stays there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from research.experiments.base import Options
     from research.experiments.hops.distance import Row
     from research.experiments.hops.setting import Setting
-    from scheduler.simulator.generators.hops_constants import Choices
+    from scheduler.simulator.generators.hops_models import Choices
 
 FACTORS = (1.1, 1.03)
 """A wide step and a narrow one."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from research.experiments.base import Options
     from research.experiments.hops.distance import Row
     from research.experiments.hops.setting import Setting
-    from scheduler.simulator.generators.hops_constants import Choices
+    from scheduler.simulator.generators.hops_models import Choices
 
 VALUES: Mapping[str, tuple[Any, ...]] = {
     "longest_h": (3.0, 4.0, 5.0, 6.0, 8.0, 12.0),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from research.experiments.base import Options
     from scheduler.parameters import Parameters
-    from scheduler.simulator.generators.hops_constants import Choices
+    from scheduler.simulator.generators.hops_models import Choices
     from scheduler.simulator.world.truth import TracedJob, World
 
 OURS = ("berth", "hops")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from research.experiments.base import Options
-    from scheduler.simulator.generators.hops_constants import Choices
+    from scheduler.simulator.generators.hops_models import Choices
 
 COARSE_S = 360.0
 

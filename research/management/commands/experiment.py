@@ -16,8 +16,8 @@ from portal.pages.laboratory.output.told import page_html
 from portal.pages.laboratory.run.bars import progress_bars
 from research.experiments.base import ExperimentError, Options
 from research.experiments.registry import MODULES, experiment_named
-from scheduler.simulator.errors import SimulationError as EngineError
 from scheduler.simulator.traces.source import TraceError
+from scheduler.simulator.world.truth import SimulationError as EngineError
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from research.simulator.generators.knots import GPU_MIB
-from scheduler.simulator.sharing.usage import SharingJob, Usage
+from scheduler.simulator.sharing.world import SharingJob, Usage
 
 if TYPE_CHECKING:
     from numpy.random import Generator

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from scheduler.model import Job, Node, Tenant
-from scheduler.simulator.world.scaling import Scaled
+from scheduler.simulator.world.laws import Scaled
 from scheduler.simulator.world.truth import Steady, TracedJob, World
 
 if TYPE_CHECKING:

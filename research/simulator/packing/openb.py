@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from research.simulator.packing.pool import Host
-from scheduler.simulator.traces.csvrows import rows
 from scheduler.simulator.traces.openb import POD_COLUMNS, read_demand
-from scheduler.simulator.traces.source import Column
+from scheduler.simulator.traces.source import Column, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.sharing.model import Rule
-from scheduler.sharing.rules import NUMBERS
+from scheduler.sharing.model import NUMBERS, Rule
 
 if TYPE_CHECKING:
     from scheduler.sharing.board import Board

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from research.simulator.sharing.rivals import PairTable, sjf, tetris
-from scheduler.sharing.learned.network import Network
+from scheduler.sharing.learned.training import Network
 from scheduler.simulator.generators.dqngpu import GPU_MIB, dqngpu_jobs
 from scheduler.simulator.sharing.one_gpu import OneGpu
 from scheduler.simulator.sharing.pairs import MEMORY_MIB
 from scheduler.simulator.sharing.pickers import Sharing, placed, played
-from scheduler.simulator.sharing.school import EYES, LAW, Pairs, enrolled
+from scheduler.simulator.sharing.training_runs import LAW, OBSERVATIONS, Pairs, training_begin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from scheduler.sharing.series import Floats
     from scheduler.simulator.sharing.pairs import PairWorld
     from scheduler.simulator.sharing.pickers import Picker
-    from scheduler.simulator.sharing.school import Lessons
-    from scheduler.simulator.sharing.usage import SharingJob
+    from scheduler.simulator.sharing.training_runs import TrainingData
+    from scheduler.simulator.sharing.world import SharingJob
 
 MOST_TRIED = 12
 PICKERS: dict[str, Callable[[], Picker]] = {
@@ -34,9 +34,9 @@ PICKERS: dict[str, Callable[[], Picker]] = {
 }
 
 
-def schooled(lessons: Lessons, seed: int, updates: int | None, tell: Callable[[float], None]) -> list[Floats]:
+def train(data: TrainingData, seed: int, updates: int | None, tell: Callable[[float], None]) -> list[Floats]:
     """Train to the end and return the network's layers. `tell` hears after each update which part is done."""
-    training = enrolled(lessons, seed, updates)
+    training = training_begin(data, seed, updates)
     while not training.over:
         training.update()
         tell(training.made / training.recipe.updates)
@@ -48,8 +48,8 @@ def judged_on_group(policy: str, group: str, seed: int, layers: Sequence[Floats]
     jobs = dqngpu_jobs(group, np.random.default_rng(seed))
     if layers is None:
         return placed(OneGpu(jobs, GPU_MIB, LAW), PICKERS[policy]()).figures()
-    eyes = EYES[policy]
-    return played(OneGpu(jobs, GPU_MIB, LAW, eyes), Network(eyes.frame, layers)).figures()
+    observation = OBSERVATIONS[policy]
+    return played(OneGpu(jobs, GPU_MIB, LAW, observation), Network(observation.frame, layers)).figures()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,9 @@ def judged_on_pairs(
         pick = _picker(policy, world, told)
         gpu = placed(OneGpu(jobs, MEMORY_MIB, law), pick)
     else:
-        eyes = Pairs(world).eyes
-        gpu = OneGpu(jobs, MEMORY_MIB, law, eyes, measured=world.told(world.known, None))
-        gpu = played(gpu, Network(eyes.frame, layers))
+        observation = Pairs(world).observation
+        gpu = OneGpu(jobs, MEMORY_MIB, law, observation, measured=world.told(world.known, None))
+        gpu = played(gpu, Network(observation.frame, layers))
     kinds = [job.usage.signature for job in jobs]
     strangers = [
         job

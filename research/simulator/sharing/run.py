@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from scheduler.sharing.model import Profile
     from scheduler.sharing.policy import Policy
     from scheduler.simulator.sharing.laws import Law
-    from scheduler.simulator.sharing.usage import SharingJob
+    from scheduler.simulator.sharing.world import SharingJob
 
 TELL_EVERY_S = 60
 

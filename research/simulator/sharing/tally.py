@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.sharing.series import Floats, Ints
-    from scheduler.simulator.sharing.usage import SharingJob
-    from scheduler.simulator.sharing.world import World
+    from scheduler.simulator.sharing.world import SharingJob, World
 
 SLO_MS = 150.0
 """A query that takes longer breaks its promise (Kube-Knots VI-B)."""

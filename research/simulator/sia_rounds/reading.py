@@ -9,9 +9,8 @@ import numpy as np
 
 from research.simulator.sia_rounds.job import RoundJob
 from research.simulator.sia_rounds.training import EpochTraining
-from scheduler.simulator.traces.csvrows import rows
-from scheduler.simulator.traces.sia_profiles import APPLICATIONS, read_application
-from scheduler.simulator.traces.source import TraceError, shown
+from scheduler.simulator.traces.sia import APPLICATIONS, read_application
+from scheduler.simulator.traces.source import TraceError, rows, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from scheduler.simulator.courses import quantile
+from scheduler.simulator.report import quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

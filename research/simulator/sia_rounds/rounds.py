@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from scheduler.simulator.errors import SimulationError
+from scheduler.simulator.world.truth import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -6,27 +6,21 @@ beside a hundred GPUs took ten times as long.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.sharing.learned.images import CROWD, LONG, RESOURCES, STEPS, WAIT
-from scheduler.sharing.learned.masks import TOLERANCE
+from scheduler.sharing.learned.images import CROWD, LONG, RESOURCES, STEPS, TOLERANCE, WAIT, Limits
 from scheduler.sharing.learned.paces import Beside, Course
-from scheduler.sharing.learned.runs import UNSEEN, Runs
-from scheduler.sharing.model import Rule
-from scheduler.sharing.rules import NUMBERS
+from scheduler.sharing.learned.runs import UNSEEN, Ahead, Runs
+from scheduler.sharing.model import NUMBERS, Asker, Rule
+from scheduler.sharing.series import Flags, Floats, Ints, Numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from scheduler.sharing.board import Board
-    from scheduler.sharing.learned.masks import Limits
-    from scheduler.sharing.learned.network import Network
-    from scheduler.sharing.learned.runs import Ahead
-    from scheduler.sharing.model import Asker
-    from scheduler.sharing.series import Flags, Floats, Ints, Numbers
+    from scheduler.sharing.learned.training import Network
 
 FIRST = 1
 """The action that starts only the first slot."""

@@ -9,20 +9,15 @@ others. The rest of that over its own time there is its *gain*: where it is litt
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.sharing.learned.images import STEPS, STRIDE
-from scheduler.sharing.measured import BESIDE, BEYOND, ENOUGH, NOTHING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scheduler.sharing.learned.images import Frame
-    from scheduler.sharing.measured import Measured
-    from scheduler.sharing.series import Flags, Floats, Ints
+from scheduler.sharing.learned.images import STEPS, STRIDE, Frame
+from scheduler.sharing.measured import BESIDE, BEYOND, ENOUGH, NOTHING, Measured
+from scheduler.sharing.series import Flags, Floats, Ints
 
 GPU = 0
 AT = np.arange(STEPS)

@@ -9,21 +9,15 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from scheduler.sharing.learned.images import RESOURCES, STEPS, STRIDE, Frame
-from scheduler.sharing.learned.masks import Limits
-from scheduler.sharing.learned.network import HIDDEN, Network, shapes
-from scheduler.sharing.learned.training import Recipe, Training
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from scheduler.sharing.learned.training import Workloads
-    from scheduler.sharing.series import Floats
+from scheduler.sharing.learned.images import RESOURCES, STEPS, STRIDE, Frame, Limits
+from scheduler.sharing.learned.training import HIDDEN, Network, Recipe, Training, Workloads, shapes
+from scheduler.sharing.series import Floats
 
 FORMAT = 1
 KEPT = ("network", "target", "moments", "squares")
@@ -85,16 +79,12 @@ def packed(training: Training, limits: Limits, about: Mapping[str, Any]) -> byte
     arrays: dict[str, np.ndarray] = {
         "record": np.frombuffer(json.dumps(record, sort_keys=True).encode(), dtype=np.uint8)
     }
-    for name, layers in _layers(training).items():
+    kept = (training.network.layers, training.target.layers, training.moments, training.squares)
+    for name, layers in zip(KEPT, kept, strict=True):
         arrays |= {f"{name}_{n}": layer for n, layer in enumerate(layers)}
     out = io.BytesIO()
     np.savez(out, **arrays)  # type: ignore[arg-type]  # each is an array
     return out.getvalue()
-
-
-def _layers(training: Training) -> dict[str, list[Floats]]:
-    found = (training.network.layers, training.target.layers, training.moments, training.squares)
-    return dict(zip(KEPT, found, strict=True))
 
 
 def unpacked(content: bytes) -> Stored:

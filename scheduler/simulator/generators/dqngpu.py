@@ -9,19 +9,14 @@ that three run together.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.random import Generator
 
-from scheduler.simulator.sharing.usage import SharingJob, Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.random import Generator
-
-    from scheduler.sharing.series import Floats
+from scheduler.sharing.series import Floats
+from scheduler.simulator.sharing.world import SharingJob, Usage
 
 GPU_MIB = 12_288
 """The paper's card: it used up to 11 755 MB."""

@@ -20,27 +20,19 @@ label, their measurements.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.random import Generator
 
 from scheduler.estimator.mixture import absorb
 from scheduler.model import Job, Node, Tenant
 from scheduler.model.speeds import Link, Loading, Part, Profile
-from scheduler.simulator.generators import hops_constants as free
-from scheduler.simulator.generators.hops_constants import FROZEN_64, FROZEN_512
-from scheduler.simulator.generators.hops_models import ROWS, TASKS
-from scheduler.simulator.world.training import Training
+from scheduler.simulator.generators import hops_models as free
+from scheduler.simulator.generators.hops_models import FROZEN_64, FROZEN_512, ROWS, TASKS, Choices, Task
+from scheduler.simulator.world.laws import Training
 from scheduler.simulator.world.truth import TracedJob, World
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.random import Generator
-
-    from scheduler.simulator.generators.hops_constants import Choices
-    from scheduler.simulator.generators.hops_models import Task
 
 TENANT = 1
 LARGEST, MOST_SIZES = 16, 8

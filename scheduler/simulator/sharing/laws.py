@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from scheduler.sharing.series import Floats, Ints
+from scheduler.sharing.series import Floats, Ints
 
 SHARED_IN_TIME = (0, 2, 3)
 """The places in `usage.RESOURCES` of those that jobs take in turns. Memory is shared in space: it is there or it is not."""

@@ -7,24 +7,33 @@ would never be seen to wait for long.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.sharing.learned.images import RESOURCES, STEPS, WAIT, Frame, ahead, state
-from scheduler.sharing.learned.masks import Limits, Reach, allowed, fitting, remembered, taken
+from scheduler.sharing.learned.images import (
+    RESOURCES,
+    STEPS,
+    WAIT,
+    Frame,
+    Limits,
+    Reach,
+    ahead,
+    allowed,
+    fitting,
+    remembered,
+    state,
+    taken,
+)
 from scheduler.sharing.learned.paces import Gains, course
-from scheduler.sharing.measured import NOTHING
-from scheduler.simulator.sharing.world import GPU, MEMORY, World
+from scheduler.sharing.measured import NOTHING, Measured
+from scheduler.sharing.series import Flags, Floats
+from scheduler.simulator.sharing.world import GPU, MEMORY, SharingJob, World
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scheduler.sharing.measured import Measured
-    from scheduler.sharing.series import Flags, Floats
     from scheduler.simulator.sharing.laws import Law
-    from scheduler.simulator.sharing.usage import SharingJob
 
 STEP_S = 5.0
 NOT_SLOWED = 1.02
@@ -32,7 +41,7 @@ NOT_SLOWED = 1.02
 
 
 @dataclass(frozen=True, slots=True)
-class Eyes:
+class Observation:
     """How an agent looks at jobs. `view`: at their use over time, or at their highest or mean use throughout (DeepRM)."""
 
     frame: Frame = field(default_factory=Frame)
@@ -67,17 +76,17 @@ class OneGpu:
         jobs: Sequence[SharingJob],
         memory_mib: int,
         law: Law | None = None,
-        eyes: Eyes | None = None,
+        observation: Observation | None = None,
         pay: Pay | None = None,
         measured: Measured = NOTHING,
     ) -> None:
         self.world = World(jobs, 1, memory_mib, law)
-        self.eyes, self.pay = eyes or Eyes(), pay or Pay()
-        least = self.eyes.limits.gain
-        self._gains = None if least is None else Gains(self.eyes.frame, least, measured)
-        self.views = [self.eyes.of(job.usage.parts) for job in jobs]
+        self.observation, self.pay = observation or Observation(), pay or Pay()
+        least = self.observation.limits.gain
+        self._gains = None if least is None else Gains(self.observation.frame, least, measured)
+        self.views = [self.observation.of(job.usage.parts) for job in jobs]
         self._images: list[tuple[Floats, float]] = [(ahead(view), float(len(view))) for view in self.views]
-        self._reaches = [Reach(view, self.eyes.limits) for view in self.views]
+        self._reaches = [Reach(view, self.observation.limits) for view in self.views]
         self._added: tuple[tuple[int, ...], Floats] = ((-1,), np.empty(0))
         self._may: tuple[tuple[float, tuple[int, ...]], Flags] = (-1.0, ()), np.empty(0, dtype=bool)
         self.waiting = list(range(len(jobs)))
@@ -98,7 +107,7 @@ class OneGpu:
     @property
     def front(self) -> list[int]:
         """The waiting jobs in the slots."""
-        return self.waiting[: self.eyes.frame.slots]
+        return self.waiting[: self.observation.frame.slots]
 
     def done(self, job: int) -> float:
         """Return the phases that a job on the GPU has behind it."""
@@ -116,16 +125,15 @@ class OneGpu:
         """Return with which actions no resource is exceeded, and each who starts gains enough where that is asked."""
         front = tuple(self.front)
         if self._added[0] != front:
-            self._added = front, taken(self.eyes.frame, [self._reaches[job].ahead() for job in front])
-        running = np.zeros((self.eyes.limits.longest, RESOURCES))
-        for job in there:
-            running += self._reaches[job].ahead(self.done(job))
+            self._added = front, taken(self.observation.frame, [self._reaches[job].ahead() for job in front])
+        nothing = np.zeros((self.observation.limits.longest, RESOURCES))
+        running = sum((self._reaches[job].ahead(self.done(job)) for job in there), nothing)
         if self._gains is None:
             return fitting(running, self._added[1])
         wide = None
-        if self.eyes.limits.bounded:  # memory must be enough at any pace
-            held = sum(self._reaches[job].ever(self.done(job)) for job in there)
-            wide = remembered(self.eyes.frame, held, [self._reaches[job].ever() for job in front])
+        if self.observation.limits.bounded:  # memory must be enough at any pace
+            held = sum(self._reaches[job].peak_from(self.done(job)) for job in there)
+            wide = remembered(self.observation.frame, held, [self._reaches[job].peak_from() for job in front])
         found = fitting(running, self._added[1]) if wide is None else wide | fitting(running, self._added[1])
         if not found[1:].any():
             return found
@@ -140,19 +148,16 @@ class OneGpu:
     def seen(self) -> tuple[Floats, Flags]:
         """Return the agent's state, and which actions are allowed."""
         running = [int(job) for job in self.world.running()]
-        image = np.zeros((STEPS, RESOURCES))
-        for job in running:
-            image += self._ahead(job)
+        image = sum(map(self._ahead, running), np.zeros((STEPS, RESOURCES)))
         remaining = [len(self.views[job]) - self.done(job) for job in running]
-        front = self.front
-        slots = [self._images[job] for job in front]
-        return state(self.eyes.frame, image, remaining, slots, len(self.waiting) - len(front)), self.may()
+        slots = [self._images[job] for job in self.front]
+        return state(self.observation.frame, image, remaining, slots, len(self.waiting) - len(slots)), self.may()
 
     def act(self, action: int, gamma: float = 1.0) -> tuple[float, int]:
         """Start a subset of the slots, or wait. Returns the reward, discounted by step, and the steps that passed."""
         if action != WAIT:
             front = self.front
-            self.start([front[slot] for slot in self.eyes.frame.subsets[action]])
+            self.start([front[slot] for slot in self.observation.frame.subsets[action]])
             return 0.0, 0
         before = self.may() if self.waiting else None
         reward, steps = 0.0, 0
@@ -196,7 +201,7 @@ class OneGpu:
             parts = self.world.jobs[job].usage.parts
             self.views[job] = np.broadcast_to(parts.max(axis=0), parts.shape)
             self._images[job] = ahead(self.views[job]), float(len(parts))
-            self._reaches[job] = Reach(self.views[job], self.eyes.limits)
+            self._reaches[job] = Reach(self.views[job], self.observation.limits)
             self._added = (-1,), np.empty(0)
         return bool(stepped.ended or stepped.crashed)
 

@@ -8,23 +8,17 @@ slowed (its PCIe). Memory is fitted to which pairs could not run together at all
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.random import Generator
 
 from scheduler.model import PairSeen
 from scheduler.sharing.measured import Measured
-from scheduler.simulator.sharing.laws import InTurns, MeasuredPairs
-from scheduler.simulator.sharing.usage import SharingJob, Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from numpy.random import Generator
-
-    from scheduler.sharing.series import Floats
-    from scheduler.simulator.sharing.laws import Law
+from scheduler.sharing.series import Floats
+from scheduler.simulator.sharing.laws import InTurns, Law, MeasuredPairs
+from scheduler.simulator.sharing.world import SharingJob, Usage
 
 Speeds = dict[tuple[str, str], float]
 COLUMNS = ("gpu_type", "job_a", "scale_a", "job_b", "scale_b", "norm_a", "norm_b")

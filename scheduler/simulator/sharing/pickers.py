@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from scheduler.sharing.measured import NOTHING
-from scheduler.sharing.model import Asker, Resident, SharedGpu
+from scheduler.sharing.measured import NOTHING, Measured
+from scheduler.sharing.model import Asker, Profile, Resident, SharedGpu
 from scheduler.sharing.sharing import POLICIES, share
 from scheduler.simulator.sharing.world import MEMORY
 
 if TYPE_CHECKING:
-    from scheduler.sharing.learned.network import Network
-    from scheduler.sharing.measured import Measured
-    from scheduler.sharing.model import Profile
+    from scheduler.sharing.learned.training import Network
     from scheduler.simulator.sharing.one_gpu import OneGpu
 
 WINDOW = 5

@@ -7,20 +7,12 @@ Pods that never started are left out, because their run time is not known.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from scheduler.model import Job
-from scheduler.simulator.traces.choices import Choices
-from scheduler.simulator.traces.csvrows import rows
-from scheduler.simulator.traces.source import MOST_GPUS, Column, Format
+from scheduler.simulator.traces.source import MOST_GPUS, Choices, Column, Format, Row, Source, rows
 from scheduler.simulator.world.truth import Steady, TracedJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from scheduler.simulator.traces.csvrows import Row
-    from scheduler.simulator.traces.source import Source
 
 MILLI = 1000
 """Thousandths in a GPU, and in a core."""

@@ -7,29 +7,30 @@ from __future__ import annotations
 
 import csv
 import json
-import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scheduler.model import Job
-from scheduler.simulator.traces.choices import GPU_SPEEDS, Choices
-from scheduler.simulator.traces.csvrows import csv_error
 from scheduler.simulator.traces.source import (
+    GPU_SPEEDS,
     MOST_GPUS,
     MOST_NUMBER,
     MOST_SIZES,
+    Choices,
     Column,
     Format,
     Source,
     TraceError,
+    csv_error,
     listed,
+    number_read,
     shown,
+    whole_read,
 )
-from scheduler.simulator.world.scaling import law_of
+from scheduler.simulator.world.laws import law_of
 from scheduler.simulator.world.truth import TracedJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 COLUMNS = (
     Column("submitted_s", "s", "arrival since the beginning of the trace"),
@@ -136,24 +137,12 @@ class _Row:
         return value
 
     def number(self, column: str, *, least: float = 0.0, above: bool = False, most: float = MOST_NUMBER) -> float:
-        value = self._needed(column)
-        try:
-            found = math.nan if isinstance(value, bool) else float(value)
-        except (ValueError, TypeError, OverflowError):
-            found = math.nan
-        if not least <= found <= most or (above and found == least):
-            raise self.wrong(
-                column, f"{shown(value)} is not a number {'above' if above else 'from'} {least:g} to {most:g}"
-            )
-        return found
+        return number_read(self._needed(column), partial(self.wrong, column), least=least, above=above, most=most)
 
     def whole(self, column: str, default: int, *, least: int = 0, most: float = MOST_NUMBER) -> int:
         if column not in self._given:
             return default
-        found = self.number(column, least=least, most=most)
-        if found != int(found):
-            raise self.wrong(column, f"{shown(self._given[column])} is not a whole number")
-        return int(found)
+        return whole_read(self._given[column], partial(self.wrong, column), least=least, most=most)
 
     def items(self, column: str) -> list[Any]:
         value = self._given.get(column, [])

@@ -5,18 +5,24 @@ The rows are not sorted by time. A job asks for exactly its GPUs. The trace does
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from scheduler.model import Job
-from scheduler.simulator.traces.choices import CORES, GPU_SPEEDS, MOVABLE, Choices
-from scheduler.simulator.traces.csvrows import rows
-from scheduler.simulator.traces.moments import seconds_of
-from scheduler.simulator.traces.source import MOST_GPUS, Column, Format, Source, shown
-from scheduler.simulator.world.scaling import law_of
+from scheduler.simulator.traces.source import (
+    CORES,
+    GPU_SPEEDS,
+    MOST_GPUS,
+    MOVABLE,
+    Choices,
+    Column,
+    Format,
+    Source,
+    rows,
+    seconds_of,
+    shown,
+)
+from scheduler.simulator.world.laws import law_of
 from scheduler.simulator.world.truth import TracedJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 COLUMNS = (
     Column("timestamp", "date", "arrival, as 2017-10-09 07:01:55"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from scheduler.simulator.traces import openb, own, philly, sacct, shockwave, sia
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scheduler.simulator.traces.source import Format
 
 _ALL: tuple[Format, ...] = (

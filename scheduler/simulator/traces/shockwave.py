@@ -7,20 +7,26 @@ and GPU type, so the table's job types are the labels under which the estimator 
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING
 
 from scheduler.model import Job
 from scheduler.simulator.traces.batch_sizes import MODES, run_time
-from scheduler.simulator.traces.choices import Choices
-from scheduler.simulator.traces.source import MOST_GPUS, MOST_NUMBER, Column, Format, Source, TraceError, shown
+from scheduler.simulator.traces.source import (
+    MOST_GPUS,
+    Choices,
+    Column,
+    Format,
+    Row,
+    Source,
+    TraceError,
+    number_read,
+    shown,
+)
 from scheduler.simulator.traces.throughputs import Measured, Table, read_table
 from scheduler.simulator.world.truth import TracedJob
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 COLUMNS = (
     Column("job_type", "", "model and batch size, as the table of throughputs names it"),
@@ -67,8 +73,7 @@ def read(source: Source, options: Mapping[str, str]) -> Iterator[TracedJob]:
     numbers = count(1)
     for number, text in enumerate(source.lines, start=1):
         if text.strip():
-            line = _Line(source.name, number, text)
-            yield _job(line, next(numbers), deal)
+            yield _job(_line(source.name, number, text), next(numbers), deal)
 
 
 def _table(source: Source, name: str | None) -> Table:
@@ -80,39 +85,20 @@ def _table(source: Source, name: str | None) -> Table:
     raise TraceError(source.name, None, None, f"its table of throughputs ({wanted}) is not in the folder given with it")
 
 
-class _Line:
-    """A line's fields by name, each checked when it is asked for."""
+class _Line(Row):
+    """A line whose fields may be empty, each checked when it is asked for."""
 
-    def __init__(self, file: str, number: int, text: str) -> None:
-        self.file, self.number = file, number
-        values = text.rstrip("\r\n").split("\t")
-        names = {len(_SHOCKWAVE): _SHOCKWAVE, len(_GAVEL): _GAVEL}.get(len(values))
-        if names is None:
-            detail = f"{len(values)} columns; Shockwave's lines have {len(_SHOCKWAVE)}, Gavel's {len(_GAVEL)}"
-            raise TraceError(file, number, str(min(len(values), len(_SHOCKWAVE) + 1)), detail)
-        self._fields = dict(zip(names, values, strict=True))
+    def text(self, column: str) -> str:
+        return self.values[column].strip()
 
-    def wrong(self, column: str, detail: str) -> TraceError:
-        return TraceError(self.file, self.number, column, detail)
 
-    def text(self, column: str, default: str = "") -> str:
-        return self._fields.get(column, default).strip()
-
-    def number_of(self, column: str, *, least: float, default: str = "") -> float:
-        text = self.text(column, default)
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not least <= value <= MOST_NUMBER:
-            raise self.wrong(column, f"{shown(text)} is not a number from {least:g} to {MOST_NUMBER:g}")
-        return value
-
-    def whole(self, column: str) -> int:
-        value = self.number_of(column, least=1)
-        if value != int(value):
-            raise self.wrong(column, f"{shown(self.text(column))} is not a whole number")
-        return int(value)
+def _line(file: str, number: int, text: str) -> _Line:
+    values = text.rstrip("\r\n").split("\t")
+    names = {len(_SHOCKWAVE): _SHOCKWAVE, len(_GAVEL): _GAVEL}.get(len(values))
+    if names is None:
+        detail = f"{len(values)} columns; Shockwave's lines have {len(_SHOCKWAVE)}, Gavel's {len(_GAVEL)}"
+        raise TraceError(file, number, str(min(len(values), len(_SHOCKWAVE) + 1)), detail)
+    return _Line(file, number, dict(zip(names, values, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +122,16 @@ def _job(line: _Line, number: int, deal: _Deal) -> TracedJob:
     if deal.round_s is not None:
         steps_s = run_time(job_type, mode, scale, steps, lambda kind: table.solo(best, kind, scale), deal.round_s)
     runs_on = table.runs_on(job_type, scale)
+    declared = line.values.get("duration", str(max(1.0, steps / speed))).strip()
     job = Job(
         id=number,
         tenant=(number - 1) % deal.tenants + 1,
         requirement=(scale,),
-        submitted_s=line.number_of("arrival_time", least=0),
+        submitted_s=line.number("arrival_time"),
         gpu_types=frozenset() if runs_on == table.gpu_types else frozenset(runs_on),
         cores=deal.cores,
         model_label=f"{job_type} x{scale}",
-        expected_duration_s=line.number_of("duration", least=1, default=str(max(1.0, steps / speed))),
+        expected_duration_s=number_read(declared, partial(line.wrong, "duration"), least=1),
         total_samples=steps_s * speed,
         movable=True,
     )
@@ -155,10 +142,10 @@ def _mode(line: _Line, scale: int) -> str:
     """The row's mode; TraceError where the row could not run."""
     if scale > MOST_GPUS:
         raise line.wrong("scale_factor", f"{scale} is more than {MOST_GPUS}")
-    mode = line.text("mode", "static")
+    mode = line.values.get("mode", "static").strip()
     if mode not in MODES:
         raise line.wrong("mode", f"{shown(mode)} is not one of {', '.join(MODES)}")
-    if line.number_of("priority_weight", least=0) == 0:
+    if line.number("priority_weight") == 0:
         raise line.wrong("priority_weight", "a weight of 0 would never run")
     return mode
 

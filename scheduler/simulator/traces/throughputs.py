@@ -11,15 +11,11 @@ import ast
 import csv
 import json
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from scheduler.simulator.traces.source import MOST_GPUS, TraceError, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from scheduler.simulator.world.truth import Spot
+from scheduler.simulator.world.truth import Spot
 
 SPREAD = "_unconsolidated"
 MOST_CHARS, MOST_KEY_CHARS = 16 * 2**20, 1000

@@ -7,16 +7,11 @@ over the GPU types that it may use, weighted by their GPUs. A CPU job's ideal is
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from scheduler.simulator.load import rate_of
+from scheduler.model import Job, Node
+from scheduler.simulator.load import Load, rate_of
 from scheduler.simulator.world.truth import Spot
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from scheduler.model import Job, Node
-    from scheduler.simulator.load import Load
 
 
 class Ideal:

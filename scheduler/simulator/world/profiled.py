@@ -19,16 +19,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from scheduler.simulator.world.truth import Spot
+from scheduler.simulator.world.truth import Spot
 
 TRIED_BATCH_SIZES = 50
 """Batch sizes, equally spaced by ratio, among which an adaptive job takes the best for its GPUs (as Pollux does)."""
@@ -205,9 +202,8 @@ class Goodput:
         if missing := [each for each in types if each not in self.application.speeds]:
             profiled = ", ".join(sorted(self.application.speeds))
             raise ValueError(f"{self.application.name} was not measured on GPU type {missing[0]}, only on {profiled}")
-        return min(self.application.goodput(each, shape, self.batch) for each in types) * min(
-            spot.speed for spot in used
-        )
+        pace = min(spot.speed for spot in used)
+        return pace * min(self.application.goodput(each, shape, self.batch) for each in types)
 
     def known(self, sizes: Iterable[int]) -> dict[tuple[str, int, int], float]:
         """Goodput per GPU by (GPU type, GPUs, nodes).
@@ -221,11 +217,9 @@ class Goodput:
                 whole, rest = divmod(size, speeds.node_gpus)
                 filled = (speeds.node_gpus,) * whole + ((rest,) if rest else ())
                 more = range(len(filled) + 1, min(size, speeds.most_nodes) + 1)
-                for shape in (filled, *(_evenly(size, nodes) for nodes in more)):
+                for shape in (
+                    filled,
+                    *(tuple(size // nodes + (place < size % nodes) for place in range(nodes)) for nodes in more),
+                ):
                     found[gpu_type, size, len(shape)] = self.application.goodput(gpu_type, shape, self.batch) / size
         return found
-
-
-def _evenly(gpus: int, nodes: int) -> Shape:
-    each, over = divmod(gpus, nodes)
-    return (each + 1,) * over + (each,) * (nodes - over)

@@ -1,4 +1,4 @@
-"""Jobs and clusters as they really are, apart from the scheduler's knowledge of them.
+"""Jobs and clusters as they really are, apart from the scheduler's knowledge of them; and checks of both.
 
 The scheduler sees a job's description (`TracedJob.job`) and its own measurements; it never sees how much work there is and how
 fast it goes where (`Law`). Times are seconds on the simulator's virtual clock, which begins at 0.
@@ -6,16 +6,19 @@ fast it goes where (`Law`). Times are seconds on the simulator's virtual clock, 
 
 from __future__ import annotations
 
+import math
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from scheduler.model import node_of
+from scheduler.estimator.measured import signature
+from scheduler.intake.take_in import take_in
+from scheduler.model import ClusterState, Job, Node, Tenant, node_of
+from scheduler.model.speeds import Knowledge, Link, Profile
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
-    from scheduler.model import Job, Node, Tenant
-    from scheduler.model.speeds import Link, Profile
+class SimulationError(ValueError):
+    """It names the fault of a job, a world or a policy, and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +113,25 @@ class World:
     def nodes_counted(self) -> int:
         """The number of nodes; one with GPUs of several types counts once."""
         return len({node_of(node.id) for node in self.nodes})
+
+
+def check(traced: TracedJob, known: Container[int], now_s: float) -> None:
+    """Raise SimulationError if the job cannot be simulated. The scheduler itself checks what the tenant declares."""
+    number = traced.job.id
+    if number in known:
+        raise SimulationError(f"job {number} is listed twice; give each job an id of its own")
+    if not (math.isfinite(traced.job.submitted_s) and traced.job.submitted_s >= now_s):
+        detail = f"arrives at {traced.job.submitted_s} s; the clock stands at {now_s:g} s"
+        raise SimulationError(f"job {number} {detail}: arrivals must be finite and not in the past")
+    if not (math.isfinite(traced.work) and traced.work > 0):
+        raise SimulationError(f"job {number} has {traced.work} units of work; it must be a finite number above 0")
+    if not (math.isfinite(traced.bandwidth_gbs) and traced.bandwidth_gbs >= 0):
+        raise SimulationError(f"job {number} draws {traced.bandwidth_gbs} GB/s; it must be a finite number, 0 or more")
+    if not all(0 < fraction < 1 for fraction in traced.fails):
+        raise SimulationError(f"job {number} fails at {traced.fails} of its work; the fractions must be within 0 and 1")
+    if not all(math.isfinite(speed) and speed > 0 for speed in traced.known.values()):
+        raise SimulationError(f"job {number} brings a known speed that is no finite number above 0")
+    if traced.profiles:
+        profiles = {(signature(traced.job), gpu_type): profile for gpu_type, profile in traced.profiles.items()}
+        for wrong in take_in(ClusterState((), (), knowledge=Knowledge({}, profiles))).suspects.values():
+            raise SimulationError(f"job {number}: {wrong}")

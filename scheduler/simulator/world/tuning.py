@@ -18,21 +18,20 @@ work is one second at full speed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.estimator import tuner
 from scheduler.estimator.cores import start_cores
 from scheduler.estimator.tuner import Room, Way, gather
+from scheduler.parameters import Parameters
+from scheduler.simulator.world.truth import Spot
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scheduler.parameters import Parameters
     from scheduler.simulator.cluster import Cluster
     from scheduler.simulator.load import Load
     from scheduler.simulator.past import Past
-    from scheduler.simulator.world.truth import Spot
 
 
 OVER = 0.004

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from portal.cluster.models import Node
 from portal.cluster.services.operating import node_drain
-from portal.planning.rounds.services import planning_run
+from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Allocation
 from portal.work.jobs.services.logs import log_append
 from portal.work.jobs.services.submission import job_submit

@@ -19,7 +19,7 @@ from portal.people.tenants.models import Tenant
 from portal.people.tenants.services import SCOPES, membership_add, tenant_create, token_create, user_create
 from portal.planning.offers.services import offers_of
 from portal.planning.rounds.models import Planning
-from portal.planning.rounds.services import planning_run
+from portal.planning.rounds.planning.run import planning_run
 from portal.planning.templating.services import template_save, values_save
 from portal.work.jobs.models import Allocation, Job
 from portal.work.jobs.services.control import job_hold

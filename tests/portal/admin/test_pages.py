@@ -10,7 +10,7 @@ from portal.cluster.services.operating import environment_add
 from portal.people.tenants.models import ApiToken
 from portal.people.tenants.services import token_create
 from portal.planning.rounds.models import Planning
-from portal.planning.rounds.services import planning_run
+from portal.planning.rounds.planning.run import planning_run
 from portal.urls import admin  # with the console's pages, which `portal.urls` finds
 from portal.work.jobs.services.submission import job_submit
 

@@ -4,7 +4,7 @@ import pytest
 from django.urls import reverse
 
 from portal.people.tenants.models import AuditEvent
-from portal.planning.rounds.admin_policy import value_shown
+from portal.planning.rounds.admin import value_shown
 from portal.planning.rounds.models import OperatorSetting
 from portal.planning.rounds.services import settings_update
 from portal.planning.rounds.settings.knobs import KNOBS, knobs_current, scheduler_parameters

@@ -11,7 +11,7 @@ from research.experiments.hops.distance import ROWS, distance, with_run
 from research.experiments.hops.gpus_512 import PAPER, PART, SETTING
 from research.experiments.hops.setting import Setting
 from research.experiments.hops.trials import COARSE_S, Trials, Where
-from scheduler.simulator.generators.hops_constants import FROZEN_512
+from scheduler.simulator.generators.hops_models import FROZEN_512
 
 TRUE = {"longest_h": 8.0, "poor_server": 0.65, "even_hours": True, "shortest_h": 0.1}
 """With these and an hour of 1.3 the rivals' rows are the paper's."""

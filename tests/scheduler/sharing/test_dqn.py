@@ -8,16 +8,13 @@ from hypothesis import strategies as st
 from scheduler.model import PairSeen
 from scheduler.sharing.board import Board
 from scheduler.sharing.dqn import Dqn
-from scheduler.sharing.learned.images import Frame
-from scheduler.sharing.learned.masks import Limits
-from scheduler.sharing.learned.network import shapes
+from scheduler.sharing.learned.images import Frame, Limits
 from scheduler.sharing.learned.record import packed, unpacked
-from scheduler.sharing.learned.seen import phases_of
-from scheduler.sharing.learned.training import Recipe, Training
+from scheduler.sharing.learned.runs import phases_of
+from scheduler.sharing.learned.training import Recipe, Training, shapes
 from scheduler.sharing.measured import Measured
-from scheduler.sharing.model import Profile, Resident, Rule
+from scheduler.sharing.model import BY_NUMBER, Profile, Resident, Rule
 from scheduler.sharing.peak import CbpPeak
-from scheduler.sharing.rules import BY_NUMBER
 from scheduler.sharing.sharing import share
 from tests.scheduler.sharing.given import FALLING, GIB, RISING, asker, gpu
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given as drawn
 from hypothesis import strategies as st
 
-from scheduler.sharing.model import MEASURES, Profile
-from scheduler.sharing.profiles import profiles_of
+from scheduler.sharing.model import MEASURES, Profile, profiles_of
 
 SERIES = st.lists(st.floats(0, 1e6), min_size=5, max_size=9)
 

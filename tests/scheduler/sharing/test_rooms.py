@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from scheduler.model import PairSeen
-from scheduler.sharing import alike
+from scheduler.sharing import board
 from scheduler.sharing.board import Board
 from scheduler.sharing.measured import Measured
 from scheduler.sharing.model import Resident
@@ -46,10 +46,10 @@ def test_ledgers_say_the_same_after_each_join_as_with_those_there_from_the_start
         assert kept == looked
 
 
-@pytest.mark.parametrize("row", [0, alike.AT_ONCE - 1, alike.AT_ONCE, alike.AT_ONCE + 1])
+@pytest.mark.parametrize("row", [0, board.AT_ONCE - 1, board.AT_ONCE, board.AT_ONCE + 1])
 def test_ranks_of_many_askers_are_those_of_each(row):
     rng = np.random.default_rng(row)
-    askers = [asker(n, profile=profile(rng.random(16), memory=rng.random(16))) for n in range(alike.AT_ONCE + 2)]
+    askers = [asker(n, profile=profile(rng.random(16), memory=rng.random(16))) for n in range(board.AT_ONCE + 2)]
     there = gpu(0, resident(900, profile=profile(rng.random(16), memory=rng.random(16))))
     column = np.array([0])
     many, alone = Board(askers, [there]), Board([askers[row]], [there])

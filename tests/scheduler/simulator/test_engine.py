@@ -7,14 +7,12 @@ import pytest
 
 from scheduler.model import ArrayHistory
 from scheduler.policies.registry import POLICIES
-from scheduler.simulator.engine import Engine
-from scheduler.simulator.errors import SimulationError
+from scheduler.simulator.engine import Engine, simulate
 from scheduler.simulator.load import Load
 from scheduler.simulator.past import Past
 from scheduler.simulator.rivals import parameters_for, policy_named
 from scheduler.simulator.rounds import Rounds
-from scheduler.simulator.run import simulate
-from scheduler.simulator.world.truth import Steady, World
+from scheduler.simulator.world.truth import SimulationError, Steady, World
 from tests.scheduler.builders import node
 from tests.scheduler.simulator.cases import PerGpu, by_job, clock, run, traced
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scheduler.intake.bays import split
 from scheduler.model.placements import share_of_gpu
 from scheduler.policies.registry import POLICIES
-from scheduler.simulator.world.scaling import Scaled
+from scheduler.simulator.world.laws import Scaled
 from tests.scheduler.builders import node
 from tests.scheduler.simulator.cases import by_job, run, traced
 

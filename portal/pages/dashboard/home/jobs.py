@@ -14,9 +14,9 @@ from portal.pages.dashboard.parts.expected import expected_end, ran_s
 from portal.pages.dashboard.parts.formatting import duration, number
 from portal.pages.dashboard.parts.marks import LINE_HOURS, start_line
 from portal.planning.estimation.selectors import progress_fractions
+from portal.planning.rounds.read.figures import JobNumbers
 from portal.planning.rounds.read.forecasts import ranges_trust, starts_of
 from portal.planning.rounds.read.needs import start_need
-from portal.planning.rounds.read.numbers import JobNumbers
 from portal.planning.rounds.read.selectors import latency_ratio, waited_s
 from portal.work.jobs.models import Allocation, Attempt, Job
 from portal.work.jobs.states import FINAL, LIVE, RETRIED, JobState

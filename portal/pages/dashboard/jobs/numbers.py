@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.pages.dashboard.parts.formatting import count_of, memory, number, share
-from portal.planning.rounds.read.places import QUEUES
+from portal.planning.rounds.read.figures import QUEUES
 
 if TYPE_CHECKING:
     from portal.pages.dashboard.parts.context import Fact, Rich

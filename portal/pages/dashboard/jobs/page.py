@@ -19,7 +19,7 @@ from portal.pages.dashboard.jobs.waiting.page import waiting_make
 from portal.pages.dashboard.jobs.why import why_make
 from portal.pages.dashboard.parts.neighbours import kept_note, of_job, slowed_rows
 from portal.people.tenants.selectors import WORK, may
-from portal.planning.rounds.contention.words import named
+from portal.planning.rounds.contention.throttling import named
 from portal.planning.rounds.read.explained import explanation
 from portal.planning.templating.models import JobTemplate
 from portal.work.jobs.listing import attempts_of, profiles_of

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
+from django.http import QueryDict
 from django.urls import reverse
 from django.utils import timezone
 
@@ -21,11 +23,6 @@ from portal.work.jobs.searching import TIMES, Between, JobFilters, jobs_found, j
 from portal.work.jobs.states import FINAL, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from django.db.models import QuerySet
-    from django.http import QueryDict
-
     from portal.people.tenants.models import User
 
 PAGE_ROWS = 50

@@ -12,8 +12,8 @@ from portal.pages.dashboard.jobs.numbers import span_words
 from portal.pages.dashboard.parts.expected import starts_make
 from portal.pages.dashboard.parts.formatting import duration
 from portal.pages.dashboard.queue.page import PAGE_ROWS, record_words
+from portal.planning.rounds.read.figures import queue_words
 from portal.planning.rounds.read.forecasts import Start
-from portal.planning.rounds.read.places import queue_words
 from portal.work.jobs.idle.using import IDLE_END
 from portal.work.jobs.states import LIVE, QUEUED, JobState, shell_code
 

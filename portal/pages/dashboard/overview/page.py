@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from portal.pages.dashboard.overview.queue import idle_notice, next_context, ten
 from portal.pages.dashboard.overview.tiles import tile_contexts
 from portal.pages.dashboard.parts import figures
 from portal.pages.dashboard.parts.formatting import count_of, number
-from portal.pages.dashboard.parts.snapshot import shared_html
+from portal.pages.dashboard.parts.snapshot import Snapshot, shared_html
 from portal.pages.dashboard.rounds.listing import fragments_of, solve_ms
 from portal.planning.rounds.read.bars import fragment_bars
 from portal.planning.rounds.read.history import points_since, raqlr_course
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from portal.pages.dashboard.parts.context import Choice, PlotContext
-    from portal.pages.dashboard.parts.snapshot import Snapshot
     from portal.planning.rounds.models import Planning
 
 PLOT_POINTS, BARS = 180, 36

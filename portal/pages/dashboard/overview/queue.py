@@ -13,10 +13,10 @@ from portal.pages.dashboard.parts.formatting import number
 from portal.pages.dashboard.parts.snapshot import OTHER_TENANT
 from portal.pages.dashboard.parts.waiting import aside_words
 from portal.people.tenants.models import Tenant
+from portal.planning.rounds.read.figures import JobNumbers
 from portal.planning.rounds.read.forecasts import foretold_first, ranges_trust, start_told
 from portal.planning.rounds.read.kept import places_kept
 from portal.planning.rounds.read.needs import start_need
-from portal.planning.rounds.read.numbers import JobNumbers
 from portal.planning.rounds.read.selectors import waited_s
 from portal.planning.rounds.record.decisions import decisions_or_none
 from portal.work.jobs.queue_counts import first_in_order

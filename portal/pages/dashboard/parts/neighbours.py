@@ -9,7 +9,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from portal.cluster.models import Gpu
-from portal.planning.rounds.contention.words import reason
+from portal.planning.rounds.contention.throttling import reason
 from portal.planning.rounds.read.kept import kept_for
 from portal.work.jobs.models import Attempt, GpuAllocation, Slowing
 

@@ -17,9 +17,9 @@ from portal.pages.dashboard.parts.formatting import DASH, count_of, duration, nu
 from portal.pages.dashboard.parts.waiting import aside_words, counted, eligible_words
 from portal.pages.dashboard.queue.rows import Rows
 from portal.people.tenants.models import Tenant
+from portal.planning.rounds.read.figures import QUEUES
 from portal.planning.rounds.read.forecasts import RANGES_MOST, forecast_record
 from portal.planning.rounds.read.kept import kept_now
-from portal.planning.rounds.read.places import QUEUES
 from portal.planning.rounds.record.decisions import decisions_or_none
 from portal.planning.rounds.record.packing import REASONS
 from portal.work.jobs.models import Job

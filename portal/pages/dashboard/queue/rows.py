@@ -9,11 +9,9 @@ from django.urls import reverse
 from portal.pages.dashboard.overview.queue import needs_words
 from portal.pages.dashboard.parts.expected import starts_make
 from portal.pages.dashboard.parts.formatting import share
+from portal.planning.rounds.read.figures import JobNumbers, KeepersNow, Turns
 from portal.planning.rounds.read.forecasts import starts_of
-from portal.planning.rounds.read.keepers import KeepersNow
 from portal.planning.rounds.read.needs import start_need
-from portal.planning.rounds.read.numbers import JobNumbers
-from portal.planning.rounds.read.places import Turns
 from portal.planning.rounds.read.selectors import figures_of, reason_sentence, waited_s
 from portal.planning.rounds.record.explanations import explanations_of
 from portal.work.jobs.models import Job

@@ -9,8 +9,8 @@ from django.urls import reverse
 from portal.cluster.models import Node
 from portal.pages.dashboard.parts.formatting import count_of, number
 from portal.pages.dashboard.rounds.listing import fragments_of, page_links, page_number, planning_row, solve_ms
+from portal.planning.rounds.read.figures import JobNumbers
 from portal.planning.rounds.read.history import planning_by_number, planning_neighbours
-from portal.planning.rounds.read.numbers import JobNumbers
 from portal.planning.rounds.read.outcomes import planning_outcomes, profile_sentence, promise_sentence, stop_sentence
 from portal.planning.rounds.read.selectors import planning_decisions, reason_sentence
 from portal.planning.rounds.record.decisions import decisions_read

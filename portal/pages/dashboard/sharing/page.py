@@ -13,9 +13,11 @@ from portal.pages.dashboard.parts import figures
 from portal.pages.dashboard.parts.formatting import number
 from portal.pages.dashboard.sharing.proposals import proposals_context
 from portal.pages.dashboard.sharing.rows import SharedNow, cells, decision_row, pairs_on, verdict
-from portal.planning.estimation.matrix import matrices
-from portal.planning.rounds.planning.learned import policy_why
+from portal.planning.estimation.neighbours import matrices
+from portal.planning.rounds.planning.sharing import policy_why
+from portal.planning.rounds.read.series import range_of
 from portal.planning.rounds.settings.knobs import knobs_current
+from portal.planning.sharing.keeping import decisions_told, names_of
 from portal.planning.sharing.selectors import (
     RANGES,
     answers_late,
@@ -23,11 +25,9 @@ from portal.planning.sharing.selectors import (
     decisions_of,
     out_of_memory,
     pair_last,
-    range_of,
     use_course,
     worse_of_two,
 )
-from portal.planning.sharing.told import decisions_told, names_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -47,7 +47,7 @@ class Asked:
     only_text: str | None = None
 
     def __post_init__(self) -> None:
-        self.range, length = range_of(self.range_text)
+        self.range, length = range_of(self.range_text, RANGES)
         self.only = self.only_text if self.only_text in dict(FILTERS) else ""
         self.now = timezone.now()
         self.since = self.now - length

@@ -11,8 +11,8 @@ from django.utils import timezone
 from portal.pages.dashboard.parts.expected import starts_make
 from portal.pages.dashboard.queue.page import record_words
 from portal.planning.rounds.asking.dryrun import dry_run as plan_dry_run
+from portal.planning.rounds.read.figures import queue_words
 from portal.planning.rounds.read.forecasts import Start, forecast_record
-from portal.planning.rounds.read.places import queue_words
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.work.jobs.services.submission import submission_check
 

@@ -6,11 +6,11 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from portal.people.tenants.selectors import tenants_of
-from portal.planning.templating.comparing import difference, shown_text
 from portal.planning.templating.filling import value_text
 from portal.planning.templating.parameters import limits_words
 from portal.planning.templating.selectors import saved_of, templates_for, version_get, versions_of
 from portal.planning.templating.services import may_change, may_delete
+from portal.planning.templating.yaml_text import difference, shown_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

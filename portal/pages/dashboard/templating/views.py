@@ -25,8 +25,13 @@ from portal.people.tenants.selectors import tenants_of
 from portal.planning.templating.document import MOST_BYTES, document_kept
 from portal.planning.templating.selectors import MOST_NUMBER, saved_get, template_get, version_get
 from portal.planning.templating.services import template_delete, template_owner, template_save, values_save
-from portal.planning.templating.submitting import order_make, order_problems, order_submit, values_known
-from portal.planning.templating.suggesting import document_suggested
+from portal.planning.templating.submitting import (
+    document_suggested,
+    order_make,
+    order_problems,
+    order_submit,
+    values_known,
+)
 from portal.planning.templating.yaml_text import yaml_read, yaml_write
 from portal.work.jobs.listing import job_find
 

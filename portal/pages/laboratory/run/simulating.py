@@ -10,7 +10,7 @@ from portal.pages.laboratory.errors import SimulationError
 from portal.pages.laboratory.limits import asked_check
 from portal.pages.laboratory.run.parallel import Task, run_tasks
 from scheduler.parameters import PARAMETERS
-from scheduler.simulator.errors import SimulationError as EngineError
+from scheduler.simulator.world.truth import SimulationError as EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ def simulated(
     clock: Callable[[], float] = time.perf_counter,
 ) -> Run:
     """Return the engine's run; tell on the way what fraction is done: of the jobs, or of the time until the cut."""
-    from scheduler.simulator.run import simulate
+    from scheduler.simulator.engine import simulate
 
     def progress(now_s: float, ended: int) -> None:
         done = ended / max(1, len(jobs))

@@ -27,9 +27,9 @@ from portal.pages.laboratory.run.simulating import policy_simulated
 from portal.pages.laboratory.selectors import simulations_waiting
 from portal.planning.rounds.settings.knobs import knobs_current
 from scheduler.errors import SchedulerError
-from scheduler.simulator.errors import SimulationError
 from scheduler.simulator.rivals import parameters_for
 from scheduler.simulator.traces.source import TraceError
+from scheduler.simulator.world.truth import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,10 +25,11 @@ class Generator:
 
     def jobs_in(self, world: World, seed: int, jobs: int) -> list[TracedJob]:
         """Draw this number of jobs, as they go in that world, of other GPU types perhaps."""
-        from scheduler.simulator.generators import elsewhere, hops
+        from scheduler.simulator.generators import hops
+        from scheduler.simulator.world.laws import at_home
 
         drawn, _ = self.make(seed, jobs)
-        return elsewhere.at_home(drawn, world, known=hops.GPU_TYPES, reference=hops.REFERENCE)
+        return at_home(drawn, world, known=hops.GPU_TYPES, reference=hops.REFERENCE)
 
 
 def _hops(

@@ -25,7 +25,7 @@ from portal.work.jobs.models import Allocation, Attempt, Job
 from scheduler import model
 from scheduler.intake.bays import split
 from scheduler.parameters import PARAMETERS
-from scheduler.simulator.world.scaling import EXPONENT
+from scheduler.simulator.world.laws import EXPONENT
 from scheduler.simulator.world.truth import World
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -23,19 +24,17 @@ from portal.planning.rounds.settings.knobs import knobs_current, scheduler_param
 from portal.work.jobs.models import Job
 from portal.work.jobs.selectors import ANOTHERS
 from portal.work.jobs.services.asked.editing import widening_refused
-from scheduler.asking.changes import OFFERED, Kind, minutes
+from scheduler.asking.changes import OFFERED, Change, Kind, minutes
 from scheduler.asking.over import TOLD
-from scheduler.asking.tries import gathering
-from scheduler.asking.what_if import what_would_start
+from scheduler.asking.tries import Gathering, gathering
+from scheduler.asking.what_if import Answer, what_would_start
 from scheduler.errors import InvalidJob
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from scheduler.asking.changes import Change
     from scheduler.asking.starts.ranges import StartRange
-    from scheduler.asking.tries import Gathering
-    from scheduler.asking.what_if import Answer
+
+if TYPE_CHECKING:
+    from scheduler.asking.starts.ranges import StartRange
 
 CHANGES = tuple(map(str, OFFERED))
 """A tenant may change these of a waiting job."""

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from django.utils import timezone
 
+from portal.people.tenants.models import Tenant, User
 from portal.planning.estimation.selectors import knowledge_load
 from portal.planning.rounds.asking.experience import experience_read
 from portal.planning.rounds.endless import within
 from portal.planning.rounds.planning.model_jobs import unsaved_to_model_job
 from portal.planning.rounds.planning.snapshot import state_load
-from portal.planning.rounds.read.numbers import JobNumbers
+from portal.planning.rounds.read.figures import JobNumbers
 from portal.planning.rounds.read.selectors import reason_sentence
 from portal.planning.rounds.record.decisions import decisions_of
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
@@ -23,14 +24,12 @@ from portal.work.jobs.models import Job
 from portal.work.jobs.services.asked.dependencies import dependencies_of
 from portal.work.jobs.states import JobState
 from scheduler.asking.forecast import forecast
+from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 
 if TYPE_CHECKING:
-    from portal.people.tenants.models import Tenant, User
     from portal.work.jobs.description import JobDescription
-    from scheduler import model
     from scheduler.model import ClusterState, Decision, Plan
-    from scheduler.parameters import Parameters
 
 DRY_ID = 0
 """No real job has it."""
@@ -54,11 +53,15 @@ def dry_run(*, description: JobDescription, tenant: Tenant, user: User) -> dict[
 def _answered(*, description: JobDescription, tenant: Tenant, user: User) -> dict[str, Any]:
     now, parameters = timezone.now(), scheduler_parameters(knobs_current())
     parameters = replace(parameters, time_limit_s=min(parameters.limit_s, LIMIT_S))
-    row = _row(description=description, tenant=tenant, user=user, now=now)
+    asked = {"submitted_at": now, "waiting_since": now, "state": JobState.PENDING, **description.job_fields()}
+    row = Job(pk=DRY_ID, tenant=tenant, owner=user, **asked)
     waits = dependencies_of(user=user, tenant=tenant, parsed=description, locked=False)
     job = unsaved_to_model_job(job=row, blocked=bool(waits), now=now, parameters=parameters)
     job = replace(job, instrumented=False)  # where it would be placed: a profile before would put that off by a minute
-    state = _with(job, state_load(now=now, parameters=parameters))
+    state = state_load(now=now, parameters=parameters)
+    resizable = [live.description for live in state.running if live.description is not None]
+    known = knowledge_load([*state.jobs, *resizable, job]) if job.model_label else state.knowledge
+    state = replace(state, jobs=[*state.jobs, job], knowledge=known)
     made = plan(state, now.timestamp(), parameters, np.random.default_rng(0), time.monotonic)
     decision = next(d for d in made.decisions if d.job == DRY_ID)
     reason = str(decision.reason) if decision.reason else None
@@ -78,13 +81,6 @@ def _answered(*, description: JobDescription, tenant: Tenant, user: User) -> dic
     }
 
 
-def _with(job: model.Job, state: ClusterState) -> ClusterState:
-    """Return the snapshot with the job in its queue, and the known speeds of the job."""
-    resizable = [live.description for live in state.running if live.description is not None]
-    known = knowledge_load([*state.jobs, *resizable, job]) if job.model_label else state.knowledge
-    return replace(state, jobs=[*state.jobs, job], knowledge=known)
-
-
 def _start(state: ClusterState, decision: Decision, *, now: datetime, parameters: Parameters) -> dict[str, Any] | None:
     """Return when it would start: now when it is placed, else the range that the queue simulated forward gives; None for
     one that cannot start by itself, or only beyond what was simulated.
@@ -101,13 +97,6 @@ def _start(state: ClusterState, decision: Decision, *, now: datetime, parameters
     return {name: None if at_s is None else datetime.fromtimestamp(at_s, UTC) for name, at_s in ends.items()}
 
 
-def _row(*, description: JobDescription, tenant: Tenant, user: User, now: datetime) -> Job:
-    fields = description.job_fields()
-    return Job(
-        pk=DRY_ID, tenant=tenant, owner=user, submitted_at=now, waiting_since=now, state=JobState.PENDING, **fields
-    )
-
-
 def _placement(decision: Decision, names: dict[int, str]) -> list[dict[str, Any]] | None:
     if decision.placement is None:
         return None
@@ -121,10 +110,6 @@ def _standing(made: Plan, decision: Decision) -> dict[str, Any]:
     """Return `array` and `side`, and where it would stand: `queue, place, queue_length, ahead`, None where it would not wait
     in a queue.
     """
-    decisions = decisions_of(made)
-    standing = decisions.standing(decisions.find(decision.job) or 0) if decision.rank is not None else None
-    names = ("queue", "place", "queue_length")
-    found = {name: standing[name] if standing else None for name in names}
-    own = decision.standing
-    sides = {"array": own.array if own else None, "side": str(own.side) if own else None}
-    return {**sides, **found, "ahead": standing["place"] - 1 if standing else None}
+    decisions, own = decisions_of(made), decision.standing
+    place = decisions.find(decision.job) if decision.rank is not None else None
+    return {"array": own and own.array, "side": own and str(own.side), **decisions.where(place)}

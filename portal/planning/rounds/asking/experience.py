@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q
@@ -16,9 +17,6 @@ from scheduler.asking.starts.runtimes import PastRun, RunTimes
 from scheduler.asking.starts.scene import Experience
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
-
     from scheduler.parameters import Parameters
 
 RUNS_READ = 2000

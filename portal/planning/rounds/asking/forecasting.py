@@ -8,6 +8,7 @@ before the start would flatter. The same record makes the next ranges as wide as
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,8 @@ from django.utils import timezone
 from portal.foundation.events.services import page_event
 from portal.planning.rounds.asking.experience import experience_read
 from portal.planning.rounds.endless import Endless, within
-from portal.planning.rounds.errands import REST_MOST_S, errand, errand_rest
 from portal.planning.rounds.models import ForecastRecord, PlanningLease, StartForecast
+from portal.planning.rounds.planning.lease import REST_MOST_S, errand, errand_rest
 from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import Attempt, Job
@@ -28,8 +29,6 @@ from portal.work.jobs.states import QUEUED
 from scheduler.asking.forecast import forecast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from scheduler.asking.starts.ranges import StartRange
     from scheduler.model import Clock
 

@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from django.db.models import Count, F
 from django.db.models.functions import Coalesce
 
 from portal.cluster.models import Gpu
+from portal.people.tenants.models import Tenant
 from portal.planning.estimation.models import AttemptSpeed
 from portal.planning.estimation.selectors import knowledge_load
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from scheduler import model
-from scheduler.estimator.estimator import Estimator, estimator_for
+from scheduler.estimator.estimator import estimator_for
 from scheduler.estimator.measured import cell_key, signature
 from scheduler.model.placements import is_instance
 from scheduler.model.speeds import Knowledge
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from portal.people.tenants.models import Tenant
 
 MEASURED = "type"
 """The layer of a figure that was measured on the type at this very size."""
@@ -86,16 +83,27 @@ def scaling(*, tenant: Tenant, label: str | None, accepted: Collection[int], gpu
     estimator = estimator_for(knowledge, speeds, nodes)
     known = estimator.is_known(job)
     sigma = scheduler_parameters(knobs_current()).sigma
-    asking = _Asking(estimator, job, knowledge, _past_errors(tenant) if known else {}, sigma)
+    errors = _past_errors(tenant) if known else {}
     ones = {node.name: estimator.throughput(job, [node], 1).value for node in nodes}
     unit_type = None if known or not ones else min(ones, key=lambda name: (ones[name], name))
     unit = ones[unit_type] if unit_type else 1.0
     shown = sorted(nodes, key=lambda node: (-ones[node.name], node.name))
+
+    def answer(node: model.Node, gpus: int) -> SizeSpeed:
+        count = -(-gpus // node.gpus_total)
+        given = estimator.throughput(job, [node] * count, gpus)
+        error = errors.get(given.source)
+        if given.source == MEASURED:  # the deviation of the measurements as a share of their mean
+            cell = knowledge.cells[cell_key(signature(job), node.name, gpus, count)]
+            error = None if cell.variance is None else math.sqrt(cell.variance) / cell.mean
+        offered = count == 1 or estimator.sensitivity(job) <= sigma
+        return SizeSpeed(gpus, count, given.value / unit, given.source, error, offered)
+
     found = []
     for node in shown[:TYPES]:
         total = sum(there[node.name])
         most = 1 if is_instance(node.name) else total  # several instances are no larger GPU
-        answers = {size: asking.answer(node, size, unit) for size in sizes if size <= most}
+        answers = {size: answer(node, size) for size in sizes if size <= most}
         found.append(TypeScaling(node.name, total, ones[node.name] / unit, answers))
     return Scaling(sizes, found, len(shown[TYPES:]), unit_type, sigma)
 
@@ -108,27 +116,6 @@ def sizes_shown(accepted: Collection[int], most: int) -> list[int]:
     powers = (2**power for power in range(max(0, most).bit_length()))
     more = [size for size in powers if size not in wanted]
     return sorted([*wanted, *more[: max(0, COLUMNS - len(wanted))]])
-
-
-@dataclass(frozen=True, slots=True)
-class _Asking:
-    estimator: Estimator
-    job: model.Job
-    knowledge: Knowledge
-    errors: Mapping[str, float]
-    sigma: float
-
-    def answer(self, node: model.Node, gpus: int, unit: float) -> SizeSpeed:
-        count = -(-gpus // node.gpus_total)
-        found = self.estimator.throughput(self.job, [node] * count, gpus)
-        offered = count == 1 or self.estimator.sensitivity(self.job) <= self.sigma
-        error = self._spread(node, gpus, count) if found.source == MEASURED else self.errors.get(found.source)
-        return SizeSpeed(gpus, count, found.value / unit, found.source, error, offered)
-
-    def _spread(self, node: model.Node, gpus: int, nodes: int) -> float | None:
-        """Return the deviation of the measurements as a share of their mean."""
-        cell = self.knowledge.cells[cell_key(signature(self.job), node.name, gpus, nodes)]
-        return None if cell.variance is None else math.sqrt(cell.variance) / cell.mean
 
 
 def _gpus_there(gpu_types: Collection[str]) -> tuple[dict[str, float], dict[str, list[int]]]:

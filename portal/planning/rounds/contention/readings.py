@@ -1,23 +1,18 @@
-"""Nodes' measurements as the scheduler's `Reading`s: traffic of memory, and utilisation of training jobs' GPUs."""
+"""A node as the eliminator reads it: its measurements, and its `Watch` in stored form."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
 
 from portal.cluster.telemetry import batches_recent
 from portal.foundation.bulk import among
-from portal.work.jobs.models import Allocation
+from portal.work.jobs.models import Allocation, Attempt
 from portal.work.jobs.states import AttemptState
-from scheduler.contention import Reading, Training
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from portal.work.jobs.models import Attempt
+from scheduler.contention import Reading, Throttle, Training, Watch
 
 LEAST_SHARE = 0.5
 """The least share of a period that must have been measured."""
@@ -105,7 +100,9 @@ def reading_make(span: Span, here: Here, *, by_cores: bool, known: Iterable[int]
     for attempt_id, part in here.trainings.items():
         used = _utilisation(span, part)
         if used is not None:
-            trainings[attempt_id] = Training(used, _cores_over(span, part))
+            # Cores that changed in the span equal no number: an order's number is its time.
+            cores = 0 if span.first * 1000 < part.cores_sequence else len(part.core_ids)
+            trainings[attempt_id] = Training(used, cores)
         elif attempt_id in known:
             return None
     shares = {pk: span.mean("attempts", part.attempt.key, "memory_share") for pk, part in here.others.items()}
@@ -131,11 +128,6 @@ def _utilisation(span: Span, part: Allocation) -> float | None:
     return min(1.0, sum(known) / len(known) / 100) if known and len(known) == len(used) else None
 
 
-def _cores_over(span: Span, part: Allocation) -> int:
-    """Return its cores; 0, which equals no number, where they changed in the span: an order's number is its time."""
-    return 0 if span.first * 1000 < part.cores_sequence else len(part.core_ids)
-
-
 def before_read(
     batches: Batches, here: Here, *, now: datetime, period_s: float, threshold: float
 ) -> Mapping[int, Training]:
@@ -149,3 +141,19 @@ def before_read(
             return {} if reading is None else reading.trainings
         last -= period_s / 4
     return {}
+
+
+def watch_dump(watch: Watch) -> dict[str, Any]:
+    return {
+        "before": {str(job): asdict(each) for job, each in watch.before.items()},
+        "throttles": {str(job): asdict(each) for job, each in watch.throttles.items()},
+        "harmless": sorted(map(list, watch.harmless)),
+    }
+
+
+def watch_load(state: dict[str, Any]) -> Watch:
+    return Watch(
+        {int(job): Training(**each) for job, each in state["before"].items()},
+        {int(job): Throttle(**each) for job, each in state["throttles"].items()},
+        frozenset((training, job) for training, job in state["harmless"]),
+    )

@@ -1,6 +1,6 @@
 """The pass over nodes whose memory is pressed: each gets a watch, and each watch that is due goes a period on.
 
-It costs two queries while nothing is pressed, whatever the number of nodes, and a fixed number more while something is; and a
+It costs two queries while nothing is pressed, for any number of nodes, and a fixed number more while something is; and a
 transaction for each order. The nodes' last words (`Node.memory_share`) open a watch; the meaning of a period is
 the scheduler's (`scheduler.contention.observe`, which the simulator calls too).
 
@@ -11,32 +11,24 @@ in contact again, or the job has ended.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 from django.db.models import Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from portal.cluster.models import Node, NodeEvent
 from portal.foundation.bulk import among
-from portal.planning.rounds.contention.readings import HISTORY, Span, batches_read, before_read, here_read, reading_make
-from portal.planning.rounds.contention.stored import watch_dump, watch_load
+from portal.planning.rounds.contention import readings
 from portal.planning.rounds.contention.throttling import cores_regain, ended_close, let_go, order_apply
-from portal.planning.rounds.errands import errand
+from portal.planning.rounds.planning.lease import errand
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.planning.rounds.tuning.measures import idle_cores_beside
 from portal.work.jobs.models import Allocation, Attempt, MemoryWatch, Slowing
 from portal.work.jobs.states import AttemptState
 from scheduler.contention import Rules, Watch, observe
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from portal.planning.rounds.contention.readings import Batches, Here
-    from scheduler.contention import Order
-    from scheduler.parameters import Parameters
+from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
 
@@ -75,8 +67,8 @@ def _pass(now: datetime) -> int:
     due = list(MemoryWatch.objects.filter(due_at__lte=now, since__isnull=False).select_related("node")[:AT_ONCE])
     if not due:
         return 0
-    here = here_read(watch.node_id for watch in due)
-    batches = batches_read(here, min(watch.since for watch in due if watch.since), now)
+    here = readings.here_read(watch.node_id for watch in due)
+    batches = readings.batches_read(here, min(watch.since for watch in due if watch.since), now)
     return sum(_period(watch, here[watch.node_id], batches, parameters, now) for watch in due)
 
 
@@ -105,19 +97,21 @@ def _begin(now: datetime, parameters: Parameters) -> None:
     names = list(pressed.order_by("pk").values_list("pk", flat=True)[:AT_ONCE])
     if not names:
         return
-    here, batches = here_read(names), batches_read(names, now - HISTORY, now)
+    here, batches = readings.here_read(names), readings.batches_read(names, now - readings.HISTORY, now)
     MemoryWatch.objects.bulk_create(
         [_watch_new(node_id, here[node_id], batches.get(node_id, []), now, parameters) for node_id in names],
         ignore_conflicts=True,
     )
 
 
-def _watch_new(node_id: int, here: Here, batches: Batches, now: datetime, parameters: Parameters) -> MemoryWatch:
+def _watch_new(
+    node_id: int, here: readings.Here, batches: readings.Batches, now: datetime, parameters: Parameters
+) -> MemoryWatch:
     period_s, threshold = parameters.relieve_period_s, parameters.relieve_threshold
-    before = before_read(batches, here, now=now, period_s=period_s, threshold=threshold)
+    before = readings.before_read(batches, here, now=now, period_s=period_s, threshold=threshold)
     return MemoryWatch(
         node_id=node_id,
-        state=watch_dump(Watch(before=before)),
+        state=readings.watch_dump(Watch(before=before)),
         since=now,
         due_at=now + timedelta(seconds=period_s + LAG_S),
         begun_at=now,
@@ -129,7 +123,9 @@ def _acknowledged(now: datetime, parameters: Parameters) -> None:
     waiting = list(MemoryWatch.objects.filter(since=None).select_related("node"))
     if not waiting:
         return
-    jobs = Slowing.objects.filter(node=OuterRef("node"), attempt=OuterRef("attempt"), changed_at__gte=now - HISTORY)
+    jobs = Slowing.objects.filter(
+        node=OuterRef("node"), attempt=OuterRef("attempt"), changed_at__gte=now - readings.HISTORY
+    )
     open_orders = Allocation.objects.filter(
         Exists(jobs), node__in=among(watch.node_id for watch in waiting), released_at=None, cores_sequence__gt=0
     ).exclude(cores_acknowledged=F("cores_sequence"))
@@ -152,7 +148,11 @@ def _next(watch: MemoryWatch, *, since: datetime, parameters: Parameters) -> Non
 
 
 def _period(
-    row: MemoryWatch, here: Here, batches: Mapping[int, Batches], parameters: Parameters, now: datetime
+    row: MemoryWatch,
+    here: readings.Here,
+    batches: Mapping[int, readings.Batches],
+    parameters: Parameters,
+    now: datetime,
 ) -> bool:
     """End a period of one node; say whether something was ordered. A failure there concerns no other node."""
     try:
@@ -168,18 +168,18 @@ class _Period:
     """A period of a node that is over."""
 
     row: MemoryWatch
-    here: Here
+    here: readings.Here
     parameters: Parameters
     now: datetime
 
-    def go(self, batches: Batches) -> bool:
+    def go(self, batches: readings.Batches) -> bool:
         since, period_s = self.row.since, self.parameters.relieve_period_s
         assert since is not None
-        span = Span(batches, since.timestamp(), since.timestamp() + period_s)
-        watch = watch_load(self.row.state)
+        span = readings.Span(batches, since.timestamp(), since.timestamp() + period_s)
+        watch = readings.watch_load(self.row.state)
         known = {*watch.before, *(each.helped for each in watch.throttles.values())} & self.here.trainings.keys()
         by_cores = self.row.node.memory_traffic.get("throttle") in {"cores", "", None}
-        reading = reading_make(span, self.here, by_cores=by_cores, known=known)
+        reading = readings.reading_make(span, self.here, by_cores=by_cores, known=known)
         if reading is None:  # too little was measured: nothing is done, and nobody let go
             self._go_on(watch, since=self.now)
             if not (self.here.trainings and self.here.others) and not watch.throttles:
@@ -192,10 +192,12 @@ class _Period:
             if not matters or not (after.throttles or (reading.trainings and reading.drawn)):
                 self.row.delete()
             return False
-        if not self._carry_out(order, watch, drew=reading.drawn.get(order.job, 0.0)):
+        before = watch.before.get(order.training)
+        lost = None if order.fell is None or before is None else order.fell / before.utilisation
+        if not order_apply(order, lost=lost, drew=reading.drawn.get(order.job, 0.0), now=self.now):
             self._go_on(watch, since=self.now)
             return False
-        self.row.state, self.row.since, self.row.ordered_at = watch_dump(after), None, self.now
+        self.row.state, self.row.since, self.row.ordered_at = readings.watch_dump(after), None, self.now
         self.row.save()
         return True
 
@@ -203,12 +205,7 @@ class _Period:
     def rules(self) -> Rules:
         return Rules(self.parameters.relieve_threshold, self.parameters.noise_band)
 
-    def _carry_out(self, order: Order, watch: Watch, *, drew: float) -> bool:
-        before = watch.before.get(order.training)
-        lost = None if order.fell is None or before is None else order.fell / before.utilisation
-        return order_apply(order, lost=lost, drew=drew, now=self.now)
-
     def _go_on(self, watch: Watch, *, since: datetime) -> None:
-        self.row.state = watch_dump(watch)
+        self.row.state = readings.watch_dump(watch)
         _next(self.row, since=since, parameters=self.parameters)
         self.row.save()

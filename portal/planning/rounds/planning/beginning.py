@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from portal.planning.rounds.models import Planning, Round
@@ -10,8 +11,6 @@ from portal.planning.rounds.planning.past import array_history_read
 from portal.planning.rounds.record.metrics import round_close
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from portal.planning.rounds.planning.lease import Begun
     from portal.planning.rounds.planning.memory import Memory
     from scheduler.parameters import Parameters

@@ -1,8 +1,10 @@
-"""The lease to plan: one row, taken and given back by conditional UPDATE, the same on SQLite and Postgres (invariant 6).
+"""Leases. That to plan: one row, taken and given back by conditional UPDATE, the same on SQLite and Postgres (invariant 6).
 
 A lease is short, and renewed while its planner lives: a killed planner is replaced after LEASE_S, and a slow one keeps
 its lease. One that has given no sign of life for long (`Renewal`) is not renewed: it hangs, or its machine sleeps.
 A planner that lost the lease meanwhile applies nothing, for applying confirms it by holder and number.
+
+Each background errand has a lease of its own, so that no two workers do one.
 """
 
 from __future__ import annotations
@@ -10,20 +12,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple, Self
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from django.db import DatabaseError, connection
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from portal.foundation import leases
-from portal.planning.rounds.models import PlanningLease
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from types import TracebackType
-
-    from django.db.models import QuerySet
+from portal.foundation.leases import lease_held
+from portal.planning.rounds.models import ErrandLease, PlanningLease
 
 log = logging.getLogger(__name__)
 
@@ -161,3 +161,22 @@ def idle_count(gpus: int | None, *, number: int) -> None:
 def idle_counted() -> int:
     """Return the sum over all plannings."""
     return PlanningLease.objects.filter(pk=1).values_list("idle_beside_fitting", flat=True).first() or 0
+
+
+REST_MOST_S = 900.0
+"""No rest is longer: a later moment was written before the clock was set back."""
+
+
+def errand(name: str, *, limit_s: float) -> AbstractContextManager[bool]:
+    """Hold the errand's lease; the context is False, and nothing is to be done, while another holds it.
+
+    A killed holder is replaced after `limit_s`.
+    """
+    ErrandLease.objects.get_or_create(name=name)
+    return lease_held(ErrandLease.objects.filter(name=name), limit_s=limit_s, longest_s=REST_MOST_S)
+
+
+def errand_rest(name: str, *, rest_s: float) -> None:
+    """Keep everybody from the errand for this time (REST_MOST_S at most), unless somebody has begun it anew."""
+    until = timezone.now() + timedelta(seconds=min(rest_s, REST_MOST_S))
+    ErrandLease.objects.filter(name=name, until=None).update(until=until)

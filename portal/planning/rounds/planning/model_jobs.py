@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from portal.planning.rounds.planning.images import images_refused, refused_figures
-from portal.planning.rounds.planning.memory import Beside
-from portal.planning.rounds.planning.queued import jobs_blocked, waits_figures, waits_of
+from portal.planning.rounds.planning.aside import IN_TURN, Aside, UnsettledNodes, aside_of, images_refused
+from portal.planning.rounds.planning.memory import Beside, KeptJobs, Look
+from portal.planning.rounds.planning.queued import QueuedJob, jobs_blocked, waits_of
 from portal.planning.rounds.planning.sharing import shared_memory
-from portal.planning.rounds.planning.unsettled_nodes import UnsettledNodes
 from portal.planning.rounds.planning.without_failing_jobs import DETAIL
 from portal.work.jobs.models import Job
 from portal.work.jobs.services.cores import cores_tuned
-from portal.work.jobs.states import JobState
 from portal.work.jobs.use import WHOLE
 from scheduler import model
 from scheduler.estimator.cores import given_cores, start_cores
@@ -22,12 +22,6 @@ from scheduler.fairness.lrf import is_guess
 from scheduler.model.placements import serves
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
-    from portal.planning.rounds.planning.memory import KeptJobs
-    from portal.planning.rounds.planning.queue_kept import Look
-    from portal.planning.rounds.planning.queued import QueuedJob, Waits
     from scheduler.parameters import Parameters
 
     Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU
@@ -100,17 +94,6 @@ class Times(NamedTuple):
         return 0.0 if self.since_s is None else max(0.0, now_s - self.since_s)
 
 
-class Aside(NamedTuple):
-    """Why a job does not wait for its turn, with the figures."""
-
-    reason: model.Reason | None
-    figures: dict[str, Any]
-
-
-IN_TURN = Aside(None, {})
-"""It does wait for its turn."""
-
-
 def to_model_jobs(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
     """Describe the queue: waiting and held jobs. A task waits for all that its array waits for."""
     blocked, unsettled = jobs_blocked(), UnsettledNodes.read(now_s=known.now_s)
@@ -119,7 +102,7 @@ def to_model_jobs(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
     def make(row: QueuedJob) -> model.Job:
         waits = blocked.get(row.pk, blocked.get(row.array_id) if row.array_id else None)
         try:
-            aside = _aside(row, blocked=waits, unsettled=unsettled, refused=refused_figures(row, refused))
+            aside = aside_of(row, blocked=waits, unsettled=unsettled, refused=refused)
             return to_model_job(row, Times(row.submitted_s, row.waiting_since_s, row.started), known, aside)
         except Exception:
             log.exception("job %d cannot be described, which is a fault of Berth: it is set aside", row.pk)
@@ -141,18 +124,6 @@ def _undescribed(row: QueuedJob) -> model.Job:
         ineligible_reason=model.Reason.INVALID,
         ineligible_figures={"detail": DETAIL, "fault": True},
     )
-
-
-def _aside(
-    job: Any, *, blocked: Waits | None, unsettled: UnsettledNodes, refused: dict[str, Any] | None = None
-) -> Aside:
-    if job.state == JobState.HELD:
-        return Aside(model.Reason.HELD, {})
-    if blocked is not None:
-        return Aside(model.Reason.DEPENDENCY, waits_figures(blocked))
-    if refused is not None:
-        return Aside(model.Reason.INVALID, refused)
-    return Aside(model.Reason.RESTORED, unsettled.figures) if unsettled.keeps(job) else IN_TURN
 
 
 def times_of(job: Any) -> Times:
@@ -202,7 +173,7 @@ def unsaved_to_model_job(*, job: Any, blocked: bool, now: datetime, parameters: 
     job.done_fraction = 0.0
     tuned = cores_tuned(owner_ids=[job.owner_id])
     waits = waits_of(job, blocked=blocked)
-    aside = _aside(job, blocked=waits, unsettled=UnsettledNodes())  # it is new: no restore concerns it
+    aside = aside_of(job, blocked=waits, unsettled=UnsettledNodes())  # it is new: no restore concerns it
     known = Known(now.timestamp(), tuned, shared=shared_memory(parameters))
     return to_model_job(job, times_of(job), known, aside)
 
@@ -221,8 +192,8 @@ def to_new_model_jobs(rows: Sequence[Any], *, now: datetime, parameters: Paramet
 
 
 def cores_wanted(*, job: Any, tuned: Tuned) -> int:
-    """Return the cores a GPU (of a CPU job: in all): what an earlier attempt of it was tuned to, else what the tenant asked
-    for, else by the start rule of section 8 from what the owner's past jobs were tuned to.
+    """Return the cores a GPU (of a CPU job: in all): the tuned number of an earlier attempt, else the tenant's wish, else by
+    the start rule of section 8 from the tuned numbers of the owner's past jobs.
     """
     if list(job.gpus) == [0]:
         return job.cores or 1

@@ -1,11 +1,16 @@
-"""Nodes of the database as the scheduler's values. A node with GPUs of several types is several: one bay for each type."""
+"""Nodes of the database as the scheduler's values. A node with GPUs of several types is several: one bay for each type.
+
+A plan comes back in terms of whole nodes.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.conf import settings
 from django.db.models import F
@@ -13,16 +18,11 @@ from django.db.models import F
 from portal.cluster.models import Gpu, GpuType, Node
 from portal.planning.rounds.planning.model_jobs import may_harvest
 from portal.planning.rounds.planning.sharing import Seen
+from portal.work.jobs.models import Attempt
 from portal.work.jobs.software import node_offers
 from scheduler import model
 from scheduler.estimator.measured import signature_of
 from scheduler.intake.bays import Shared, deal, promised_on, wants_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from portal.work.jobs.models import Attempt
 
 TOGETHER: Mapping[int, frozenset[str]] = MappingProxyType({})
 NOT_SEEN = Seen()
@@ -81,8 +81,9 @@ def nodes_described(
     return [
         bay
         for number, node in plain.items()
+        for shared in [Shared(node.idle_cores, node.idle_memory_mib, node.cores_total, node.memory_total_mib)]
         for bay in (
-            deal(_bays(node, beside[number], types, held[number]), _shared(node), wants, promised)
+            deal(_bays(node, beside[number], types, held[number]), shared, wants, promised)
             if number in beside
             else [node]
         )
@@ -159,10 +160,6 @@ def _node(node: Any, present: There, held: Held) -> model.Node:
     )
 
 
-def _shared(node: model.Node) -> Shared:
-    return Shared(node.idle_cores, node.idle_memory_mib, node.cores_total, node.memory_total_mib)
-
-
 def _bays(node: model.Node, beside: Mapping[int, There], types: Mapping[int, str], held: Held) -> list[model.Node]:
     """Return the bays of a node, with the jobs' totals there: `deal` adds the idle rest. Its own type comes first.
 
@@ -180,3 +177,25 @@ def _bays(node: model.Node, beside: Mapping[int, There], types: Mapping[int, str
         for bay in bays
         for cores, memory_mib in [held.by_bay.get(bay.id, (0, 0))]
     ]
+
+
+def on_whole_nodes(made: model.Plan, nodes: Iterable[model.Node]) -> model.Plan:
+    """Return the plan with nodes in the place of bays. Promises keep their bays: the next planning is to find them again."""
+    if not any(model.number_of(node.id) for node in nodes):
+        return made
+    for decision in made.decisions:
+        if decision.placement is not None:
+            pieces = tuple(map(_on_node, decision.placement.pieces))
+            decision.placement = replace(decision.placement, pieces=pieces)
+    return replace(
+        made,
+        profiles=tuple(replace(each, piece=_on_node(each.piece)) for each in made.profiles),
+        probes=tuple(replace(each, pieces=tuple(map(_on_node, each.pieces))) for each in made.probes),
+        reservations=tuple(
+            replace(each, nodes=tuple(dict.fromkeys(map(model.node_of, each.nodes)))) for each in made.reservations
+        ),
+    )
+
+
+def _on_node(piece: model.Piece) -> model.Piece:
+    return replace(piece, node=model.node_of(piece.node))

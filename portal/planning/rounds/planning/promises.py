@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from django.utils import timezone
 
 from portal.planning.rounds.models import Planning
 from portal.work.jobs.models import Promise
 from portal.work.jobs.services.preempting import Stop, attempt_preempt
-from portal.work.jobs.services.waiting import promise_give, promises_withdraw
+from portal.work.jobs.services.waiting import ShareRow, promise_give, promises_withdraw
 from portal.work.jobs.states import StopCause
 from scheduler import model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from portal.work.jobs.services.waiting import ShareRow
 
 log = logging.getLogger(__name__)
 

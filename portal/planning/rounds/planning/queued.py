@@ -7,12 +7,13 @@ share a few, so each is parsed once and shared. Moments come as Unix seconds: 30
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from django.db.models import BooleanField, Count, ExpressionWrapper, F, Q, Sum, TextField
+from django.db.models import BooleanField, Count, ExpressionWrapper, F, Q, QuerySet, Sum, TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
@@ -20,11 +21,6 @@ from portal.foundation.bulk import Epoch, among
 from portal.work.jobs.models import Job, JobDependency
 from portal.work.jobs.services.asked.dependencies import dependencies_open
 from portal.work.jobs.states import QUEUED
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from django.db.models import QuerySet
 
 Waits = tuple[float, ...]
 """The Unix time for which a blocked job waits; none: it waits for other jobs. Bare, for 100 000 jobs may wait for theirs."""

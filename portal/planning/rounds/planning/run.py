@@ -9,8 +9,10 @@ from __future__ import annotations
 import gc
 import logging
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,28 +36,23 @@ from portal.planning.rounds.planning.lease import (
     lease_thorough,
     planned_since,
 )
-from portal.planning.rounds.planning.memory import memory_taken
+from portal.planning.rounds.planning.memory import Memory, memory_taken
+from portal.planning.rounds.planning.nodes import on_whole_nodes
 from portal.planning.rounds.planning.running import cores_asked
 from portal.planning.rounds.planning.shadowed import shadow_tell
-from portal.planning.rounds.planning.snapshot import snapshot_load
-from portal.planning.rounds.planning.whole_nodes import on_whole_nodes
+from portal.planning.rounds.planning.snapshot import Snapshot, snapshot_load
 from portal.planning.rounds.planning.without_failing_jobs import plan_without_failing_jobs
 from portal.planning.rounds.record.decisions import decisions_before, decisions_pack
 from portal.planning.rounds.record.explanations import BUDGET_SHARE, explanations_make
 from portal.planning.rounds.record.metrics import planning_metrics
 from portal.planning.rounds.record.packing import columns_of
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
+from scheduler.parameters import Parameters
 from scheduler.placement.work import NOTHING
 from scheduler.planning.plan import REPEATS, plan_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime
-
-    from portal.planning.rounds.planning.memory import Memory
-    from portal.planning.rounds.planning.snapshot import Snapshot
     from scheduler.model import Clock, ClusterState, Plan
-    from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
 
@@ -146,18 +143,24 @@ def _plan_once(turn: Turn) -> tuple[Planning, Wish]:
     try:
         with Renewal(holder=turn.holder, number=turn.number, limit_s=parameters.limit_s) as renewal:
             decided = _decide(turn, record, parameters, renewal.clock, began_s=began_s, whole=whole)
-            ready = _ready(decided, record, parameters)
-        _apply(turn, record, decided, ready)
+            ready, made = _ready(decided, record, parameters), decided.made
+        queued = decided.snapshot.queued
+        plan_apply(made=made, record=record, holder=turn.holder, now=begun.at, queued=queued, ready=ready)
+        if record.status == Planning.Status.APPLIED:
+            probes_start(orders=made.probes, planning_number=turn.number)
+            idle_count(made.metrics.idle_beside_fitting, number=turn.number)
         record.apply_s = time.monotonic() - began_s - record.load_s - record.plan_s
     except Exception as error:
         record.error = f"{type(error).__name__}: {error}"
-        _undone(record)
+        # The applied part of the plan is rolled back with its transaction.
+        record.status, record.placed, record.dropped = Planning.Status.FAILED, 0, 0
+        record.stops, record.promises, record.lapsed, record.reservations, record.profiles = [], [], [], [], []
         log.exception("planning %s failed", turn.number)
         _save(record)
         raise
     _save(record)
-    shadow_tell(record, decided.made)
-    return record, Wish(decided.made.replan_early, decided.made.window_ran_out)
+    shadow_tell(record, made)
+    return record, Wish(made.replan_early, made.window_ran_out)
 
 
 def _decide(
@@ -196,25 +199,10 @@ def _ready(decided: Decided, record: Planning, parameters: Parameters) -> Ready:
     return Ready(columns, details, cores_asked(made, decided.snapshot.state))
 
 
-def _apply(turn: Turn, record: Planning, decided: Decided, ready: Ready) -> None:
-    made, now = decided.made, record.started_at
-    plan_apply(made=made, record=record, holder=turn.holder, now=now, queued=decided.snapshot.queued, ready=ready)
-    if record.status == Planning.Status.APPLIED:
-        probes_start(orders=made.probes, planning_number=turn.number)
-        idle_count(made.metrics.idle_beside_fitting, number=turn.number)
-
-
 def plan(*given: Any, replan: bool, memory: Memory) -> Plan:
     """Ask the scheduler, with the rest of its last planning in this process. `given`: as for `plan_on`, from the state on."""
     made, memory.solved = plan_on(memory.solved, *given, replan=replan)
     return made
-
-
-def _undone(record: Planning) -> None:
-    """Record a failure: the applied part of the plan is rolled back with its transaction."""
-    record.status, record.placed, record.dropped = Planning.Status.FAILED, 0, 0
-    record.stops, record.promises, record.lapsed, record.reservations = [], [], [], []
-    record.profiles = []
 
 
 def _save(record: Planning) -> None:

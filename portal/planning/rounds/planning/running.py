@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from portal.work.jobs.models import Allocation, Attempt
 from scheduler import model
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from portal.work.jobs.models import Allocation, Attempt
 
 
 def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], now_s: float) -> model.Running:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from portal.planning.rounds.models import Planning
     from scheduler.model import Plan
 

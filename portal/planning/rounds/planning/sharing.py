@@ -1,32 +1,38 @@
-"""A planning's inputs about shared GPUs beside their nodes: which there are, their use, and jobs' use before."""
+"""A planning's inputs about shared GPUs beside their nodes: which there are, their use, jobs' use before, the learned policy.
+
+The learned sharing policy is a file, `sharing-policy.npz` in the data directory (`./berth train-sharing`). It is read when it is
+new or has changed. Without one that can be used every job goes by CBP+PP, and the operator reads why.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
-from datetime import timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from django.conf import settings
 from django.db.models import Max
 
 from portal.cluster.models import Gpu
 from portal.cluster.telemetry import batches_recent
 from portal.planning.estimation.models import SignatureUse
 from portal.planning.estimation.selectors import pairs_measured
+from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.sharing import apart_load
 from scheduler import model
 from scheduler.estimator.measured import signature, signature_of
+from scheduler.parameters import Parameters
+from scheduler.sharing.learned.record import PolicyFileError, Stored, unpacked
 from scheduler.sharing.series import LEAST_SAMPLES
 from scheduler.sharing.sharing import LOOKS_AT_USE, LOOKS_NOW
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-    from datetime import datetime
-
-    from scheduler.parameters import Parameters
-
-    Series = Mapping[str, Sequence[float]]
+Series = Mapping[str, Sequence[float]]
 
 LOOK_BACK = timedelta(seconds=60)
 """The span of readings that a forecast of a GPU's memory is made from."""
@@ -40,8 +46,7 @@ def shared_memory(parameters: Parameters) -> dict[str, int]:
     if parameters.sharing_policy == "off":
         return {}
     shared = Gpu.objects.present().filter(mode=Gpu.Mode.SHARED, node__dead_at=None).with_type().order_by()
-    rows = shared.exclude(type_name=None).values_list("type_name").annotate(most=Max("memory_mib"))
-    return dict(rows)
+    return dict(shared.exclude(type_name=None).values_list("type_name").annotate(most=Max("memory_mib")))
 
 
 def apart_signatures() -> dict[int, frozenset[str]]:
@@ -93,8 +98,8 @@ def _names(jobs: Iterable[model.Job], parts: Iterable[Any]) -> dict[str, None]:
     if not sharers:
         return {}
     running = (part.attempt.job for part in parts if part.part_held is not None)
-    names = {signature_of(job.tenant_id, job.model or None, job.pk): None for job in running}
-    return names | dict.fromkeys(map(signature, sharers))
+    names = (signature_of(job.tenant_id, job.model or None, job.pk) for job in running)
+    return dict.fromkeys((*names, *map(signature, sharers)))
 
 
 def use_of(series: Mapping[str, Sequence[float | None]]) -> Series | None:
@@ -154,3 +159,66 @@ def _note(seen: dict[float, float], batch: Mapping[str, Any], values: Sequence[f
         at = batch["start"] + position * batch["period_s"]
         if value is not None and at >= since_s:
             seen[at] = float(value)
+
+
+log = logging.getLogger(__name__)
+
+NAME = "sharing-policy.npz"
+
+
+@dataclass(slots=True)
+class _Read:
+    """A policy that was read, and the file as it then was."""
+
+    key: tuple[str, int, int] | None = None
+    stored: Stored | None = None
+    why: str = ""
+
+
+_read = _Read()
+
+
+def policy_learned() -> Stored | None:
+    """Return the learned policy (`dqn`) if its file can be used."""
+    return _looked().stored
+
+
+def policy_why() -> str:
+    """Return why the learned policy cannot be used; empty: it can."""
+    return _looked().why
+
+
+def policy_problems(_now: datetime) -> list[str]:
+    """Return why the learned policy is not used although a knob names it."""
+    parameters = scheduler_parameters(knobs_current())
+    named = [name for name in ("sharing_policy", "sharing_shadow") if getattr(parameters, name) == "dqn"]
+    if not named or not (why := _looked().why):
+        return []
+    instead = "jobs share GPUs by cbp-pp" if "sharing_policy" in named else "its shadow decides as cbp-pp"
+    return [f"{named[0]} is dqn, but {why}; {instead}"]
+
+
+def _looked() -> _Read:
+    global _read  # noqa: PLW0603 - one file a process, read again when it has changed
+    path = Path(settings.DATA_DIR) / NAME
+    try:
+        seen = path.stat()
+        key = (str(path), seen.st_mtime_ns, seen.st_size)
+        if _read.key != key:
+            _read = _Read(key, *_usable(path))
+    except FileNotFoundError:
+        _read = _Read(None, None, f"there is no {NAME} in the data directory: ./berth train-sharing writes it")
+    except OSError as error:
+        _read = _Read(None, None, f"{NAME} cannot be read ({error.strerror})")
+    return _read
+
+
+def _usable(path: Path) -> tuple[Stored | None, str]:
+    try:
+        stored = unpacked(path.read_bytes())
+    except PolicyFileError as error:
+        log.warning("%s cannot be used: %s", path, error)
+        return None, f"{NAME} cannot be used: {error}"
+    if not stored.over:
+        return None, f"the training of {NAME} is not finished: the same ./berth train-sharing goes on with it"
+    return stored, ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,12 +16,10 @@ from portal.planning.estimation.models import SignatureUse
 from portal.planning.estimation.probes import links_wanted
 from portal.planning.estimation.selectors import knowledge_load
 from portal.planning.rounds.models import Planning
-from portal.planning.rounds.planning.ended import ended_since, history_load
-from portal.planning.rounds.planning.learned import policy_learned
 from portal.planning.rounds.planning.memory import Memory
 from portal.planning.rounds.planning.model_jobs import Known, times_of, to_model_job, to_model_jobs
 from portal.planning.rounds.planning.nodes import nodes_described
-from portal.planning.rounds.planning.past import array_history_now
+from portal.planning.rounds.planning.past import array_history_now, ended_since, history_load
 from portal.planning.rounds.planning.promises import promises_load
 from portal.planning.rounds.planning.running import running_one
 from portal.planning.rounds.planning.sharing import (
@@ -28,6 +27,7 @@ from portal.planning.rounds.planning.sharing import (
     memory_seen,
     pairs_load,
     policies_asked,
+    policy_learned,
     shared_memory,
     uses_load,
 )
@@ -41,8 +41,6 @@ from scheduler.model.placements import is_instance, only_instances
 from scheduler.planning.profiling import PROFILE_AGAIN_S
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from portal.planning.rounds.planning.queued import QueuedJob
     from scheduler.model import Job
     from scheduler.parameters import Parameters

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from portal.planning.rounds.endless import Endless
-from scheduler.model import Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from scheduler.model import Clock, ClusterState, Job, Plan
+from scheduler.model import Clock, ClusterState, Job, Plan, Reason
 
 log = logging.getLogger(__name__)
 
@@ -89,25 +84,26 @@ def plan_without_failing_jobs(
 
 def _aside(jobs: Sequence[Job], ids: Collection[int], detail: str = DETAIL) -> list[Job]:
     """Set these jobs aside, with nothing left in them that could be reckoned with."""
-    return [_bare(job, detail) if job.id in ids else job for job in jobs]
-
-
-def _bare(job: Job, detail: str) -> Job:
-    return replace(
-        job,
-        eligible=False,
-        ineligible_reason=Reason.INVALID,
-        ineligible_figures={"detail": detail, "fault": True},
-        model_label=None,
-        done_fraction=0.0,
-        expected_duration_s=None,
-        total_samples=None,
-        attained_gpu_s=0.0,
-        instrumented=False,
-        profiled_since_s=None,
-        promise=None,
-        part=None,
-    )
+    return [
+        replace(
+            job,
+            eligible=False,
+            ineligible_reason=Reason.INVALID,
+            ineligible_figures={"detail": detail, "fault": True},
+            model_label=None,
+            done_fraction=0.0,
+            expected_duration_s=None,
+            total_samples=None,
+            attained_gpu_s=0.0,
+            instrumented=False,
+            profiled_since_s=None,
+            promise=None,
+            part=None,
+        )
+        if job.id in ids
+        else job
+        for job in jobs
+    ]
 
 
 def _without(state: ClusterState, ids: Collection[int], detail: str = DETAIL) -> ClusterState:

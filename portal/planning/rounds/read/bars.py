@@ -1,23 +1,21 @@
 """Fragments over some hours as bars: of each its mean by time, and the most at one time.
 
-The bars stand on a grid that does not move with the clock, so that whoever looks again sees the same ones. Hours are told by
-all their plannings, each of which holds until the next; a day by its rounds' roll-ups, which keep both figures.
+The bars stand on a grid that does not move with the clock, so that a reader who looks again sees the same ones. Hours come
+from all their plannings, each of which holds until the next; a day from its rounds' roll-ups, which keep both figures.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db.models import F
 
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.read.series import rounds_since
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 PLANNINGS_UP_TO_H = 6
 
@@ -94,43 +92,23 @@ def _plannings(*, since: datetime, now: datetime, hold_s: float) -> list[Held]:
         kept=F("metrics__fragments_kept"),
     )
     found: list[tuple[datetime, Any, Any, Any]] = list(figures.values_list("started_at", "cores", "scattered", "kept"))
-    return _held(found, until_s=now.timestamp(), hold_s=hold_s)
-
-
-def _held(rows: Sequence[tuple[datetime, Any, Any, Any]], *, until_s: float, hold_s: float) -> list[Held]:
-    """Return the GPUs that each held. Plannings of an older version recorded no kept ones."""
-    starts = [at.timestamp() for at, *_ in rows]
-    ends = [*starts, until_s][1:]
-    return [
-        Held(
-            start,
-            min(end, start + hold_s),
-            float(cores),
-            float(scattered),
-            float(kept or 0),
-            cores + scattered + (kept or 0),
-        )
-        for start, end, (_, cores, scattered, kept) in zip(starts, ends, rows, strict=True)
-        if cores is not None and scattered is not None
-    ]
+    starts = [at.timestamp() for at, *_ in found]
+    spans = zip(starts, [*starts, now.timestamp()][1:], found, strict=True)
+    return [held for start, end, (_, *each) in spans for held in _held(start, min(end, start + hold_s), *each)]
 
 
 def _rounds(*, since: datetime, now: datetime) -> list[Held]:
-    found = []
-    for each in rounds_since(since=since, now=now):
-        cores, scattered = each.figures.get("fragments_cores"), each.figures.get("fragments_scattered")
-        if cores is None or scattered is None:
-            continue
-        kept = each.figures.get("fragments_kept") or 0
-        most = each.figures.get("fragments_most")  # rounds of an older version have none
-        found.append(
-            Held(
-                each.start.timestamp(),
-                each.until.timestamp(),
-                cores,
-                scattered,
-                kept,
-                cores + scattered + kept if most is None else most,
-            )
-        )
-    return found
+    names = ("fragments_cores", "fragments_scattered", "fragments_kept", "fragments_most")
+    return [
+        held
+        for each in rounds_since(since=since, now=now)
+        for held in _held(each.start.timestamp(), each.until.timestamp(), *map(each.figures.get, names))
+    ]
+
+
+def _held(start_s: float, end_s: float, cores: Any, scattered: Any, kept: Any, most: Any = None) -> list[Held]:
+    """Return the GPUs that held then; nothing where they are unknown. Old records have no kept ones, old rounds no most."""
+    if cores is None or scattered is None:
+        return []
+    together = cores + scattered + (kept or 0)
+    return [Held(start_s, end_s, float(cores), float(scattered), float(kept or 0), together if most is None else most)]

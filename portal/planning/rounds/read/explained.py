@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.utils import timezone
 
 from portal.planning.rounds.models import Planning
+from portal.planning.rounds.read.figures import JobNumbers, KeepersNow, Turns
 from portal.planning.rounds.read.forecasts import forecast_record, range_missing, starts_of
-from portal.planning.rounds.read.keepers import KeepersNow
-from portal.planning.rounds.read.numbers import JobNumbers
-from portal.planning.rounds.read.places import Turns
 from portal.planning.rounds.read.selectors import figures_of, latency_ratio, planning_last, reason_sentence, waited_s
-from portal.planning.rounds.record.decisions import decisions_or_none
+from portal.planning.rounds.record.decisions import Decisions, decisions_or_none
 from portal.planning.rounds.record.explanations import explanations_of
 from portal.work.jobs.models import Job
 from portal.work.jobs.states import QUEUED, JobState
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from portal.planning.rounds.record.decisions import Decisions
 
 
 def larger_sentence(chosen: dict[str, Any] | None) -> str | None:
@@ -69,7 +63,7 @@ def explanation(job: Job) -> dict[str, Any]:
         **_answer(job, reason, figures),
         **_planning(planning),
         **_decided(job, known),
-        **_standing(job, decisions, place),
+        **decisions.where(place if job.state in QUEUED else None),
         "window": _window(decisions, known.get("array"), planning),
         "tenant_share": _share(job, decisions),
         **_choice(detail),
@@ -108,12 +102,6 @@ def _decided(job: Job, known: Mapping[str, Any]) -> dict[str, Any]:
         "age_source": known.get("age_source") or job.age_source,
         "inside_window": known.get("inside_window", job.in_window),
     }
-
-
-def _standing(job: Job, decisions: Decisions, place: int | None) -> dict[str, Any]:
-    standing = (decisions.standing(place) if place is not None and job.state in QUEUED else None) or {}
-    named = {name: standing.get(name) for name in ("queue", "place", "queue_length")}
-    return {**named, "ahead": standing["place"] - 1 if standing else None}
 
 
 def _predicted(job: Job, known: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from django.db.models import F
 
 from portal.planning.rounds.models import ForecastRecord, StartForecast
+from portal.work.jobs.models import Job
 from portal.work.jobs.states import JobState
 from scheduler.asking.forecast import FAR
 from scheduler.asking.starts.ranges import HELD, StartRange, accuracy, covers
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from datetime import datetime
-
-    from portal.work.jobs.models import Job
-
-    Row = tuple[StartRange, float, float]
+Row = tuple[StartRange, float, float]
 
 HORIZONS_S = (300.0, 3600.0)
 """Borders between horizons, for the record."""

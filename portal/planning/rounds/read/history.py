@@ -1,25 +1,22 @@
-"""Read plannings in the past: rows without their bulky parts, evenly thinned series of their figures, RAQLR of any h."""
+"""Read rounds and plannings in the past: rows without their bulky parts, evenly thinned series of figures, RAQLR of any h."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import F, IntegerField, Max, Min, Q, Value
-from django.db.models.functions import Mod
+from django.db.models import Count, F, IntegerField, Max, Min, Q, QuerySet, Sum, Value
+from django.db.models.functions import Coalesce, Mod
 
 from portal.foundation.errors import NotFound
-from portal.planning.rounds.models import Planning
-from portal.planning.rounds.planning.ended import ended_since
+from portal.planning.rounds.models import Planning, Round
+from portal.planning.rounds.planning.past import ended_since
 from scheduler import metrics
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
-    from django.db.models import QuerySet
+_BULKY = ("decisions", "parameters", "error", "stops", "promises", "lapsed", "reservations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +27,25 @@ class Point:
     number: int
     metrics: dict[str, Any]
     queue_length: int = 0
+
+
+def rounds_all() -> QuerySet[Round]:
+    return Round.objects.annotate(planning_count=Count("plannings"), placed_count=Coalesce(Sum("plannings__placed"), 0))
+
+
+def number_of(text: str) -> int:
+    """Return the number in a path; anything else is as good as missing."""
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise NotFound
+    return int(text)
+
+
+def round_get(number: str) -> Round:
+    found = Round.objects.filter(number=number_of(number)).first()
+    if found is None:
+        raise NotFound("round")
+    found.planning_rows = list(found.plannings.select_related("round").defer(*_BULKY))
+    return found
 
 
 def plannings_listed() -> QuerySet[Planning]:

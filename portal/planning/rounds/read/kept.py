@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.utils import timezone
 
 from portal.cluster.models import Node
+from portal.people.tenants.models import User
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.read.forecasts import forecasts_of, start_told
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
@@ -18,11 +20,6 @@ from portal.work.jobs.states import JobState
 from scheduler.explaining.phrases import instant
 from scheduler.fairness.keeping import RESERVATION
 from scheduler.replan.promises import BOUND_RESTARTS
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from portal.people.tenants.models import User
 
 NODES_SHOWN = 2
 ENDED = "when what runs there has ended"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from scheduler.explaining.sentences import awaited_words
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    Figures = Mapping[str, Any]
+Figures = Mapping[str, Any]
 
 MEMORY = "MiB of idle memory"
 RESOURCES = {

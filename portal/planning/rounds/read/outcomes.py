@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.cluster.models import Node
+from portal.people.tenants.models import Tenant, User
 from portal.work.jobs.listing import jobs_for
+from portal.work.jobs.models import Job
 from portal.work.jobs.selectors import ANOTHERS
 
 if TYPE_CHECKING:
-    from portal.people.tenants.models import Tenant, User
     from portal.planning.rounds.models import Planning
-    from portal.work.jobs.models import Job
 
 
 def planning_outcomes(
@@ -27,20 +27,25 @@ def planning_outcomes(
     def who(job_id: int | None) -> dict[str, Any] | None:
         return job_shown(jobs.get(job_id)) if job_id else None
 
+    def where(node_id: int) -> str:
+        return nodes.get(node_id, "a node that is gone")
+
+    def shares(kept: list[list[int]]) -> list[dict[str, Any]]:
+        names = ("node", "gpus", "cores", "memory_mib")
+        return [dict(zip(names, (where(node), *rest[:3]), strict=True)) for node, *rest in kept]
+
     return {
         "stops": [each | {name: who(each[name]) for name in ("job", "for_job")} for each in planning.stops],
         "promises": [
-            {"job": who(each["job"]), "cause": each["cause"], "shares": _shares(each["shares"], nodes)}
+            {"job": who(each["job"]), "cause": each["cause"], "shares": shares(each["shares"])}
             for each in planning.promises
         ],
         "lapsed": [who(job_id) for job_id in planning.lapsed],
         "reservations": [
-            {"job": who(each["job"]), "nodes": [_name(node, nodes) for node in each["nodes"]], "until": each["until"]}
+            {"job": who(each["job"]), "nodes": list(map(where, each["nodes"])), "until": each["until"]}
             for each in planning.reservations
         ],
-        "profiles": [
-            {**each, "job": who(each["job"]), "node": _name(each["node"], nodes)} for each in planning.profiles
-        ],
+        "profiles": [{**each, "job": who(each["job"]), "node": where(each["node"])} for each in planning.profiles],
     }
 
 
@@ -58,17 +63,6 @@ def _nodes_named(planning: Planning) -> set[int]:
 
 def job_shown(job: Job | None) -> dict[str, Any]:
     return {"number": job.number, "name": job.name} if job else {"number": None, "name": ANOTHERS}
-
-
-def _shares(shares: list[list[int]], nodes: dict[int, str]) -> list[dict[str, Any]]:
-    return [
-        {"node": _name(node, nodes), "gpus": gpus, "cores": cores, "memory_mib": memory_mib}
-        for node, gpus, cores, memory_mib, *_ in shares
-    ]
-
-
-def _name(node_id: int, nodes: dict[int, str]) -> str:
-    return nodes.get(node_id, "a node that is gone")
 
 
 def stop_sentence(entry: dict[str, Any]) -> str:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from django.utils import timezone
 
+from portal.people.tenants.models import Tenant, User
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.model_jobs import cores_wanted
-from portal.planning.rounds.read.places import Turns
+from portal.planning.rounds.read.figures import Turns
 from portal.planning.rounds.record.decisions import decisions_read
 from portal.planning.rounds.record.explanations import explanations_of
 from portal.work.jobs.listing import jobs_for
+from portal.work.jobs.models import Job
 from portal.work.jobs.selectors import ANOTHERS
 from portal.work.jobs.services.cores import cores_tuned
 from scheduler.estimator.cores import LARGE_MODEL_PARAMETERS, start_cores
 from scheduler.explaining.sentences import sentence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from portal.people.tenants.models import Tenant, User
-    from portal.work.jobs.models import Job
 
 CATEGORIES = ("cv", "nlp", "speech", "other", "")
 """As the submit form offers them for GPU jobs; the empty one: none is said."""
@@ -69,18 +66,15 @@ def planning_decisions(
         visible = jobs_for(user=user, tenant=tenant).in_bulk(ids)
         details = explanations_of(list(visible), number=planning.number)
         for row, entry in enumerate(entries, start=first):
-            job = visible.get(entry["job"])
-            figures = figures_of(entry, job, details.get(job.pk)) if job else {}
-            shown.append(_shown(entry, job, turns.told(row, job, figures) if job else {}))
+            if (job := visible.get(entry["job"])) is None:
+                kept = {name: entry[name] for name in ("rank", "result", "reason", "array", "side", "inside_window")}
+                unseen = dict.fromkeys(("job", "number", "tenant", "placement", "latency_ratio"))
+                shown.append({**kept, **unseen, "name": ANOTHERS, "figures": {}})
+                continue
+            figures = turns.told(row, job, figures_of(entry, job, details.get(job.pk)))
+            named = {"number": job.number, "name": job.name, "tenant": job.tenant.name, "figures": figures}
+            shown.append(entry | named)
     return shown
-
-
-def _shown(entry: dict[str, Any], job: Job | None, figures: dict[str, Any]) -> dict[str, Any]:
-    if job is None:
-        kept = {name: entry[name] for name in ("rank", "result", "reason", "array", "side", "inside_window")}
-        unseen = dict.fromkeys(("job", "number", "tenant", "placement", "latency_ratio"))
-        return {**kept, **unseen, "name": ANOTHERS, "figures": {}}
-    return {**entry, "number": job.number, "name": job.name, "tenant": job.tenant.name, "figures": figures}
 
 
 def figures_of(entry: dict[str, Any], job: Job, detail: dict[str, Any] | None) -> dict[str, Any]:

@@ -1,25 +1,25 @@
 """Figures over hours and days, made to be drawn: few points for any range and any number of plannings.
 
-An hour is told by its plannings. A day and a week are told by the rounds' roll-ups, so that a point stands for all that
+An hour comes from its plannings. A day and a week come from the rounds' roll-ups, so that a point stands for all that
 happened in its stretch and not for the one planning that was picked; neighbouring rounds are merged, by time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from django.utils import timezone
 
 from portal.foundation.errors import BerthError
 from portal.planning.rounds.models import Round
 from portal.planning.rounds.read.history import points_since
 from portal.planning.rounds.record.metrics import RAQLR_HOURS
+from portal.planning.rounds.serializers import finite
 from scheduler.metrics import over_round
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
 RANGES: Mapping[str, timedelta] = {"1h": timedelta(hours=1), "24h": timedelta(hours=24), "7d": timedelta(days=7)}
 MOST = 240
@@ -41,12 +41,12 @@ class Stretch:
     rounds: int = 0
 
 
-def range_of(text: str | None) -> tuple[str, timedelta]:
+def range_of(text: str | None, ranges: Mapping[str, timedelta] = RANGES) -> tuple[str, timedelta]:
     """Return a range's name and length; the first without a name. Raises BerthError for one that is not offered."""
-    name = text or next(iter(RANGES))
-    if name not in RANGES:
-        raise BerthError("invalid", f"The range is one of {', '.join(RANGES)}.", field="range")
-    return name, RANGES[name]
+    name = text or next(iter(ranges))
+    if name not in ranges:
+        raise BerthError("invalid", f"The range is one of {', '.join(ranges)}.", field="range")
+    return name, ranges[name]
 
 
 def rounds_since(*, since: datetime, now: datetime) -> list[Stretch]:
@@ -115,3 +115,43 @@ def course_since(*, since: datetime, now: datetime, hold_s: float, rounds: Seque
         if until < end:
             course.append(Stretch(until, end, {}))
     return course
+
+
+def metrics_series(*, since: datetime) -> list[dict[str, Any]]:
+    """Return a point a planning since then, oldest first; with more than `MOST`, evenly thinned, the latest kept."""
+    return [
+        {
+            "at": point.at,
+            "planning": point.number,
+            "queue_length": point.queue_length,
+            "metrics": _figures(point.metrics),
+        }
+        for point in points_since(since=since, most=MOST)
+    ]
+
+
+def metrics_rounds(*, since: datetime) -> list[dict[str, Any]]:
+    """Return the rounds' figures since then, oldest first, merged into at most `MOST` stretches; the present one last."""
+    return [
+        {
+            "from_round": each.number,
+            "rounds": each.rounds,
+            "start": each.start,
+            "until": each.until,
+            "metrics": _figures(each.figures),
+        }
+        for each in rounds_since(since=since, now=timezone.now())
+    ]
+
+
+def _figures(metrics: dict[str, Any]) -> dict[str, float | None]:
+    """Keep the plain numbers; {"fragments": {"scattered": 2}} becomes fragments.scattered."""
+    found: dict[str, float | None] = {}
+    for name, value in finite(metrics).items():
+        inner = {f"{name}.{key}": each for key, each in value.items()} if isinstance(value, dict) else {name: value}
+        found |= {
+            key: item if item is None else float(item)
+            for key, item in inner.items()
+            if item is None or isinstance(item, (int, float))
+        }
+    return found

@@ -9,20 +9,18 @@ windows, shares and reservations stand in a small JSON head. A job's figures and
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from portal.planning.rounds.models import Planning
-from portal.planning.rounds.record.frames import LONGEST, FrameError, frame_head, frame_pack, frame_read
+from portal.planning.rounds.record.frames import LONGEST, Frame, FrameError, frame_head, frame_pack, frame_read
 from portal.planning.rounds.record.packing import COLUMNS, REASONS, RESULTS, SIDES, Columns, columns_of, head_of
 from scheduler.explaining.places import queue_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from portal.planning.rounds.record.frames import Frame
     from scheduler.model import Plan
 
 log = logging.getLogger(__name__)
@@ -83,6 +81,13 @@ class Decisions:
             return None
         array = self.head["arrays"][self.columns["array"][place]]
         return {"queue": self.queue(array), "place": ahead + 1, "queue_length": len(self.order[array])}
+
+    def where(self, place: int | None) -> dict[str, Any]:
+        """Return `queue, place, queue_length, ahead` of a job that goes on waiting in a queue; None in each for others."""
+        standing = None if place is None else self.standing(place)
+        if standing is None:
+            return dict.fromkeys(("queue", "place", "queue_length", "ahead"))
+        return {**standing, "ahead": standing["place"] - 1}
 
     def considered(self, array: str) -> dict[str, int]:
         """Return how many jobs of an array the planning considered, and how many of them it started."""

@@ -11,6 +11,7 @@ import json
 import logging
 import time
 import zlib
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,22 +19,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from django.db.models import Exists, Max, OuterRef
+from django.db.models import Exists, Max, OuterRef, QuerySet
 from django.utils import timezone
 
-from portal.planning.rounds.models import Explanation
-from portal.planning.rounds.record.packing import REASONS, RESULTS, SIDES
+from portal.planning.rounds.models import Explanation, Planning
+from portal.planning.rounds.record.packing import REASONS, RESULTS, SIDES, Columns
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.work.jobs.states import QUEUED
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-    from django.db.models import QuerySet
-
-    from portal.planning.rounds.models import Planning
     from portal.planning.rounds.record.decisions import Decisions
-    from portal.planning.rounds.record.packing import Columns
     from scheduler.model import Decision, Plan
 
 COMPARED = ("reason", "side", "binding")
@@ -161,8 +156,8 @@ def _row(decision: Decision, record: Planning) -> Explanation:
 def explanations_of(job_ids: Collection[int], *, number: int | None = None) -> dict[int, dict[str, Any]]:
     """Return each job's detail as it stood in planning `number` (None: now): `planning, at, reason, side, figures, detail`.
 
-    `at`: since when its reason holds; `planning`: that of the figures, the last ones under that reason. One query. Whoever
-    asks has made sure that its reader may see the jobs. One that cannot be read any more is left out, which the log tells.
+    `at`: since when its reason holds; `planning`: that of the figures, the last ones under that reason. One query. The
+    caller has made sure that its reader may see the jobs. One that cannot be read any more is left out, which the log tells.
     """
     rows = Explanation.objects.filter(job_id__in=job_ids)
     if number is not None:

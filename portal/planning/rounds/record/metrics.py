@@ -7,7 +7,7 @@ ceased (the portal was away) nothing is known, and nothing is made up.
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Avg, Count, F, Q
@@ -21,8 +21,6 @@ from portal.work.jobs.states import FINAL
 from scheduler.metrics import over_round
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from scheduler.model import Plan
 
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from scheduler.model import Reason, Result, Side
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from scheduler.model import Decision, Plan
-
+from scheduler.model import Decision, Plan, Reason, Result, Side
 
 COLUMNS = {
     "job": np.int64,
@@ -96,7 +91,7 @@ def _codes(decisions: Sequence[Decision]) -> dict[str, np.ndarray]:
     count = len(decisions)
     results, reasons = ({word: code for code, word in enumerate(each)} for each in (RESULTS, REASONS))
     return {
-        "binding": _column("binding", (_mark(binding_node(each)) for each in decisions), count),
+        "binding": _column("binding", (zlib.crc32(binding_node(each).encode()) for each in decisions), count),
         "result": _column("result", (results[each.result] for each in decisions), count),
         "reason": _column("reason", (reasons[each.reason or ""] for each in decisions), count),
         "eligible": _column("eligible", (each.eligible for each in decisions), count),
@@ -105,10 +100,6 @@ def _codes(decisions: Sequence[Decision]) -> dict[str, np.ndarray]:
 
 def _column(name: str, values: Iterable[Any], count: int) -> np.ndarray:
     return np.fromiter(values, dtype=COLUMNS[name], count=count)
-
-
-def _mark(name: str) -> int:
-    return zlib.crc32(name.encode()) if name else 0
 
 
 def head_of(made: Plan, arrays: list[str], sources: list[str]) -> dict[str, Any]:
@@ -120,13 +111,12 @@ def head_of(made: Plan, arrays: list[str], sources: list[str]) -> dict[str, Any]
         "shares": [asdict(each) for each in made.shares],
         "reservations": [asdict(each) for each in made.reservations],
         "blocking": [[each.job, each.tenant] for each in made.blocking],
-        "placements": {str(d.job): _placement(d) for d in made.decisions if d.placement is not None},
+        "placements": {
+            str(d.job): [
+                {"node": each.node, "gpus": list(each.gpus), "cores": len(each.cores), "memory_mib": each.memory_mib}
+                for each in d.placement.pieces
+            ]
+            for d in made.decisions
+            if d.placement is not None
+        },
     }
-
-
-def _placement(decision: Decision) -> list[dict[str, Any]]:
-    pieces = decision.placement.pieces if decision.placement else ()
-    return [
-        {"node": piece.node, "gpus": list(piece.gpus), "cores": len(piece.cores), "memory_mib": piece.memory_mib}
-        for piece in pieces
-    ]

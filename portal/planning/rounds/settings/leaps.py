@@ -1,7 +1,7 @@
 """When the clock leapt ahead: for a day nothing is deleted for its age, which a wrong clock makes of all there is.
 
-A clock that was set is told from time that passed by the time since boot; from a time in which Berth did not run it cannot be,
-so after that, too, deleting waits. Who finds the clock wrong sets it back within the day, and nothing is lost (decision 0238).
+A clock that was set differs from time that passed by the time since boot; from a time in which Berth did not run it cannot be,
+so after that, too, deleting waits. An operator sets a wrong clock back within the day, and nothing is lost (decision 0238).
 """
 
 from __future__ import annotations

@@ -6,21 +6,18 @@ The rules are the core's (`scheduler.estimator.tuner.step`, which the simulator 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from django.db import transaction
 
 from portal.work.jobs.models import Attempt, CoreSearch, CoreStep
-from portal.work.jobs.services.cores import core_place, core_tuning_record, cores_order
+from portal.work.jobs.services.cores import CorePlace, core_place, core_tuning_record, cores_order
 from portal.work.jobs.services.events import event_record
 from scheduler.estimator.tuner import Room, Tuning, Way, advance, by_throughput, step
 from scheduler.explaining.phrases import count
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from portal.work.jobs.services.cores import CorePlace
     from scheduler.parameters import Parameters
 
 Signal, Outcome = CoreSearch.Signal, CoreSearch.Outcome
@@ -76,7 +73,7 @@ def signal_of(search: CoreSearch, figures: Figures) -> str:
 
 
 def value_of(search: CoreSearch, figures: Figures, *, band: float) -> float | None:
-    """Return what a step is judged by; None when nothing was measured, or its GPUs idle (it loads, or evaluates): that
+    """Return the value that judges a step; None when nothing was measured, or its GPUs idle (it loads, or evaluates): that
     says nothing about cores.
     """
     by_use = signal_of(search, figures) == Signal.UTILISATION

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 from portal.cluster.telemetry import batches_between, batches_recent
 from portal.foundation.bulk import among
 from portal.planning.estimation.models import AttemptSpeed
-from portal.work.jobs.models import Allocation, GpuAllocation, Slowing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from portal.work.jobs.models import CoreSearch
+from portal.work.jobs.models import Allocation, CoreSearch, GpuAllocation, Slowing
 
 Place = tuple[int, str, str]
 """A node, a group of its measures, and whose they are in it: a GPU's index, or an attempt's key."""

@@ -1,23 +1,23 @@
 """The pass of core tuning: attempts that may be tuned get a search, and searches that are due go a step on.
 
 It costs a fixed number of queries, and a transaction for each step that tells something: an attempt has some five in its
-life. One that told nothing is measured again, and one that waits for cores waits on, in one query for all of them.
+life. One without a result is measured again, and one that waits for cores waits on, in one query for all of them.
 The meaning of a step's end is in `portal.planning.rounds.tuning.ending`.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
 from portal.foundation.bulk import among
-from portal.planning.rounds.errands import errand
+from portal.planning.rounds.planning.lease import errand
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.planning.rounds.tuning.ending import Figures, Outcome, search_stop, step_end, value_of
 from portal.planning.rounds.tuning.measures import (
@@ -32,12 +32,7 @@ from portal.planning.rounds.tuning.measures import (
 from portal.work.jobs.models import Allocation, Attempt, CoreSearch, CoreTuning
 from portal.work.jobs.states import AttemptState
 from scheduler.estimator.tuner import Way, gather
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from scheduler.parameters import Parameters
+from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
 
@@ -159,11 +154,10 @@ def searches_begin(*, now: datetime, parameters: Parameters) -> int:
         # Not only by key: Postgres would walk along all attempts that ever were to find the first live ones.
         .order_by("started_at", "pk")[:AT_ONCE]
     )
-    fast = parameters.tune_faster == "on"
     rows = []
     for attempt in attempts:
         asked = attempt.cores_wanted or max(1, attempt.cores // attempt.gpus)
-        state = gather(asked, attempt.node_cores, attempt.gpus, fast=fast)
+        state = gather(asked, attempt.node_cores, attempt.gpus, fast=parameters.tune_faster == "on")
         rows.append(
             CoreSearch(
                 attempt=attempt, state=asdict(state), step_s=parameters.tune_step_s, since=now, due_at=now, begun_at=now

@@ -236,7 +236,7 @@ class QueueChange(models.Model):
     """A waiting job that came, changed or left: written by triggers, so that a planner reads only what changed.
 
     A planner that has seen all transactions before some moment reads the rows from that moment on
-    (`portal.planning.rounds.planning.queue_kept`).
+    (`portal.planning.rounds.planning.memory`).
     """
 
     job_id = models.BigIntegerField()

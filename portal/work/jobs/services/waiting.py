@@ -87,7 +87,7 @@ def waiting_note(*, notes: Sequence[WaitingNote], now: datetime) -> int:
 def _set(*, job: _Waiting, note: WaitingNote, now: datetime) -> bool:
     """Set a note on what is stored of a job; return whether anything changed.
 
-    `portal.planning.rounds.planning.notes` asks the same in columns.
+    `portal.planning.rounds.planning.apply` asks the same in columns.
     """
     if (job.state == JobState.HELD) != (note.reason == HELD):
         return False  # held or released since the snapshot: the note is no longer about this job

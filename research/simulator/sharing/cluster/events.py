@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from research.simulator.sharing.run import Setting
     from scheduler.sharing.policy import Policy
     from scheduler.simulator.sharing.laws import Law
-    from scheduler.simulator.sharing.usage import SharingJob
+    from scheduler.simulator.sharing.world import SharingJob
 
 LEAST_S = 1e-6
 RECORD_S = 60.0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from research.simulator.sharing.run import Setting
     from scheduler.simulator.sharing.laws import Law
-    from scheduler.simulator.sharing.usage import SharingJob
+    from scheduler.simulator.sharing.world import SharingJob
 
 MOVE_S = 5.0
 """"Latency up to few seconds": what a training stands still for when it is moved, or goes on."""

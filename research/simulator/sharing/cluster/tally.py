@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scheduler.sharing.series import Floats, Ints
-    from scheduler.simulator.sharing.usage import SharingJob
-    from scheduler.simulator.sharing.world import World
+    from scheduler.simulator.sharing.world import SharingJob, World
 
 BINS = 101
 """Use is counted in hundredths."""

@@ -14,7 +14,7 @@ from portal.cluster.models import Node
 from portal.cluster.services.contact import node_problems
 from portal.cluster.services.operating import node_drain
 from portal.planning.rounds.models import OperatorSetting, Planning, Round
-from portal.planning.rounds.services import planning_run
+from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import LogChunk
 from tests.portal import given
 from tests.portal.foundation.api.conftest import refusal, world_make

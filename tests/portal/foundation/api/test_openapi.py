@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 
 from portal.foundation.api import throttles
 from portal.foundation.api.base import ApiView
-from portal.planning.rounds.services import planning_run
+from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.api import logs as api_logs
 from portal.work.jobs.declaration.openapi import EXAMPLES
 from portal.work.jobs.description import description_parse

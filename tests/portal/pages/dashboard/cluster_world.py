@@ -10,7 +10,7 @@ from portal.cluster.models import Node
 from portal.cluster.services.joining import join_token_create, node_register
 from portal.people.tenants.services import membership_add, tenant_create, user_create
 from portal.planning.estimation.models import Link
-from portal.planning.rounds.services import planning_run
+from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Allocation, Job
 from portal.work.jobs.services.submission import job_submit
 from tests.portal import given

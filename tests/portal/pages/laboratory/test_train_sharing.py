@@ -10,19 +10,19 @@ from django.utils import timezone
 
 from portal.cluster.models import GpuType
 from portal.pages.laboratory.management.commands import train_sharing
-from portal.pages.laboratory.sources.lessons import telemetry_lessons
+from portal.pages.laboratory.sources.training_data import telemetry_data
 from portal.people.tenants.models import Tenant
 from portal.planning.estimation.models import Signature, SignatureUse
 from scheduler.sharing.learned.record import unpacked
 from scheduler.sharing.learned.training import Recipe
-from scheduler.simulator.sharing import school
+from scheduler.simulator.sharing import training_runs
 
 LIGHT = ("--generator", "dqngpu-light", "--updates", "3")
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    monkeypatch.setattr(school, "RECIPE", Recipe(updates=2, workloads=1, plays=2, gamma=1.0, unit=50.0))
+    monkeypatch.setattr(training_runs, "RECIPE", Recipe(updates=2, workloads=1, plays=2, gamma=1.0, unit=50.0))
     monkeypatch.setattr(train_sharing, "KEEP_EVERY", 1)
 
 
@@ -50,18 +50,18 @@ def test_the_same_seed_gives_the_same_file_and_the_curve_is_shown(tmp_path):
 @pytest.mark.slow
 def test_stopped_by_ctrl_c_it_goes_on_and_gives_the_file_that_it_would_have_given(tmp_path, monkeypatch):
     train(*LIGHT, "--out", tmp_path / "whole.npz")
-    update = school.Training.update
+    update = training_runs.Training.update
 
     def interrupted(training):
         if training.made == 2:
             raise KeyboardInterrupt
         return update(training)
 
-    monkeypatch.setattr(school.Training, "update", interrupted)
+    monkeypatch.setattr(training_runs.Training, "update", interrupted)
     with pytest.raises(CommandError, match="stopped after 2 updates; the same command goes on"):
         train(*LIGHT, "--out", tmp_path / "cut.npz")
     monkeypatch.undo()
-    monkeypatch.setattr(school, "RECIPE", Recipe(updates=2, workloads=1, plays=2, gamma=1.0, unit=50.0))
+    monkeypatch.setattr(training_runs, "RECIPE", Recipe(updates=2, workloads=1, plays=2, gamma=1.0, unit=50.0))
     _, told = train(*LIGHT, "--out", tmp_path / "cut.npz")
     assert "going on with" in told
     assert (tmp_path / "cut.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
@@ -146,9 +146,9 @@ def test_it_learns_from_what_this_clusters_jobs_used(tmp_path):
         train("--telemetry", "--out", tmp_path / "t.npz")
     seen("a", 3000.0, 50.0, [1024] * 32 + [8192] * 32)
     seen("b", 600.0, 100.0, [None] + [2048] * 63)
-    lessons = telemetry_lessons(16384)
-    long, short = lessons.uses
-    assert lessons.step_s == pytest.approx(2760 / 30)
+    data = telemetry_data(16384)
+    long, short = data.uses
+    assert data.step_s == pytest.approx(2760 / 30)
     assert len(long.parts) == 33
     assert len(short.parts) == 7
     assert list(long.parts[-1]) == pytest.approx([0.5, 0.5, 0.5, 0.1])

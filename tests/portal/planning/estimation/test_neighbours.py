@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from portal.cluster.models import Gpu
 from portal.people.tenants.models import Tenant
-from portal.planning.estimation import matrix
+from portal.planning.estimation import neighbours
 from portal.planning.estimation.models import AttemptSpeed, PairSpeed, Signature, ThroughputCell
 from portal.planning.estimation.neighbours import LEAST_ALONE, SLACK
 from portal.planning.estimation.selectors import pairs_measured
@@ -161,8 +161,8 @@ def test_a_matrix_has_the_names_with_the_most_records_and_says_how_many_more_the
                 mean=0.95,
                 at=timezone.now(),
             )
-    monkeypatch.setattr(matrix, "SHOWN", 2)
-    (shown,) = matrix.matrices()
+    monkeypatch.setattr(neighbours, "SHOWN", 2)
+    (shown,) = neighbours.matrices()
     assert shown.names == [f"{cluster.tenant.name} / m2", f"{cluster.tenant.name} / m3"]
     assert ([len(cells) for _, cells in shown.rows], shown.left_out) == ([2, 2], 2)
-    assert shown.rows[0][1][0] == matrix.Cell(0.95, 23, "fine")
+    assert shown.rows[0][1][0] == neighbours.Share(0.95, 23, "fine")

@@ -12,13 +12,13 @@ from portal.pages.laboratory import retraining
 from portal.pages.laboratory.retraining import retrain_next
 from portal.people.tenants.models import AuditEvent
 from portal.planning.estimation.models import PairSpeed, Signature, SignatureUse
-from portal.planning.rounds.planning.learned import NAME, policy_learned
+from portal.planning.rounds.planning.sharing import NAME, policy_learned
 from portal.planning.rounds.services import settings_update
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.planning.sharing.models import Proposal
 from portal.planning.sharing.proposing import proposal_ask, proposal_decide, proposal_take
 from scheduler.sharing.learned.training import Recipe
-from scheduler.simulator.sharing import school
+from scheduler.simulator.sharing import training_runs
 from tests.portal import given
 from tests.portal.planning.sharing.test_compared import measured
 
@@ -29,8 +29,8 @@ S = Proposal.State
 @pytest.fixture(autouse=True)
 def short(monkeypatch, settings, tmp_path):
     settings.DATA_DIR = tmp_path
-    monkeypatch.setattr(school, "RECIPE", Recipe(updates=2, workloads=1, plays=2, gamma=1.0, unit=50.0))
-    monkeypatch.setattr(school, "TAUGHT_JOBS", 5)
+    monkeypatch.setattr(training_runs, "RECIPE", Recipe(updates=2, workloads=1, plays=2, gamma=1.0, unit=50.0))
+    monkeypatch.setattr(training_runs, "TAUGHT_JOBS", 5)
     monkeypatch.setattr(retraining, "JUDGED", (1_000_001,))
     return tmp_path
 

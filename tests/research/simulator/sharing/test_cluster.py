@@ -13,7 +13,7 @@ from research.simulator.sharing.cluster.events import Events
 from research.simulator.sharing.cluster.rivals import MOVE_S, QUEUE_S, SAVE_S, Gandiva, Moving, Tiresias
 from research.simulator.sharing.run import Setting, policy_named
 from scheduler.simulator.sharing.laws import InTurns
-from scheduler.simulator.sharing.usage import SharingJob, Usage
+from scheduler.simulator.sharing.world import SharingJob, Usage
 
 LAW = InTurns(0.0, 1.0)
 

@@ -11,8 +11,7 @@ from research.simulator.generators.knots import GPU_MIB, MIXES, knots_mix
 from research.simulator.sharing.run import Run, Setting, policy_named
 from scheduler.sharing.model import Rule
 from scheduler.sharing.sharing import share
-from scheduler.simulator.sharing.usage import SharingJob, Usage
-from scheduler.simulator.sharing.world import World
+from scheduler.simulator.sharing.world import SharingJob, Usage, World
 from tests.scheduler.sharing.given import asker, gpu
 
 GIB = 1024

@@ -10,7 +10,7 @@ from research.simulator.sia_rounds.sia import Rounded, SiaRounds
 from research.simulator.sia_rounds.speeds import Known
 from scheduler.parameters import Parameters
 from scheduler.policies.rivals.typelevel.program import Bucket, Kind
-from scheduler.simulator.errors import SimulationError
+from scheduler.simulator.world.truth import SimulationError
 from tests.research.simulator.sia_rounds.cases import NODES, PLACES, job
 
 

@@ -8,15 +8,12 @@ from scheduler.model import PairSeen
 from scheduler.sharing.board import Board
 from scheduler.sharing.learned import crowds
 from scheduler.sharing.learned.crowds import FIRST, UNJUDGED, Judge
-from scheduler.sharing.learned.images import STEPS, WAIT, Frame, ahead, state
-from scheduler.sharing.learned.masks import TOLERANCE, Limits, Reach
-from scheduler.sharing.learned.network import Network
+from scheduler.sharing.learned.images import STEPS, TOLERANCE, WAIT, Frame, Limits, Reach, ahead, state
 from scheduler.sharing.learned.paces import Gains, course
-from scheduler.sharing.learned.runs import UNSEEN, Runs
-from scheduler.sharing.learned.seen import phases_of
+from scheduler.sharing.learned.runs import UNSEEN, Runs, phases_of
+from scheduler.sharing.learned.training import Network
 from scheduler.sharing.measured import Measured
-from scheduler.sharing.model import MEASURES, Profile, Resident, Rule
-from scheduler.sharing.rules import BY_NUMBER, NUMBERS
+from scheduler.sharing.model import BY_NUMBER, MEASURES, NUMBERS, Profile, Resident, Rule
 from tests.scheduler.sharing.given import GIB, asker, gpu
 
 STEP_S, MOST = 10.0, 25

@@ -4,11 +4,22 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.sharing.learned.images import MEMORY, WAIT, Frame, ahead, state
-from scheduler.sharing.learned.masks import Limits, Reach, allowed, fitting, remembered, taken
+from scheduler.sharing.learned.images import (
+    MEMORY,
+    WAIT,
+    Frame,
+    Limits,
+    Reach,
+    ahead,
+    allowed,
+    fitting,
+    remembered,
+    state,
+    taken,
+)
 from scheduler.simulator.sharing.laws import InTurns, MeasuredPairs
-from scheduler.simulator.sharing.one_gpu import Eyes, OneGpu
-from scheduler.simulator.sharing.usage import SharingJob, Usage
+from scheduler.simulator.sharing.one_gpu import Observation, OneGpu
+from scheduler.simulator.sharing.world import SharingJob, Usage
 
 GIB = 1024
 FRAME = Frame(3)
@@ -62,8 +73,8 @@ def test_a_job_within_a_hair_of_its_next_phase_still_counts_with_the_phase_that_
 
 def test_memory_that_is_enough_at_whatever_pace_counts_by_the_most_until_the_end():
     falling = Reach(uses(0.7, 0.7, 0.2), Limits(1.5))
-    assert [falling.ever(done) for done in (0.0, 1.9, 2.0, 3.0)] == [0.7, 0.7, 0.2, 0.0]
-    found = remembered(FRAME, falling.ever(2.0), [0.3, 0.6])
+    assert [falling.peak_from(done) for done in (0.0, 1.9, 2.0, 3.0)] == [0.7, 0.7, 0.2, 0.0]
+    found = remembered(FRAME, falling.peak_from(2.0), [0.3, 0.6])
     assert {FRAME.subsets[action] for action in np.flatnonzero(found)} == {(), (0,), (1,)}
 
 
@@ -90,7 +101,7 @@ def episode(parts, law, slowest, draws, gain=None):
         SharingJob(n, Usage(f"s{n}", each, 5.0), 0.0, int(np.ceil(each[:, 1].max() * 16 * GIB)))
         for n, each in enumerate(parts)
     ]
-    gpu = OneGpu(jobs, 16 * GIB, law, Eyes(Frame(3), Limits(slowest, gain=gain)))
+    gpu = OneGpu(jobs, 16 * GIB, law, Observation(Frame(3), Limits(slowest, gain=gain)))
     while not gpu.over:
         actions = np.flatnonzero(gpu.may())
         gpu.act(int(actions[draws.integers(len(actions))]))

@@ -8,8 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from scheduler.sharing.learned.images import Frame
-from scheduler.sharing.learned.masks import Limits
+from scheduler.sharing.learned.images import Frame, Limits
 from scheduler.sharing.learned.record import PolicyFileError, packed, unpacked
 from scheduler.sharing.learned.training import Recipe, Training
 from tests.scheduler.sharing.learned.test_training import FRAME, Lever

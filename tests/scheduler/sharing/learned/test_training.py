@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from scheduler.sharing.learned.images import Frame
-from scheduler.sharing.learned.network import Network, policy, shapes
-from scheduler.sharing.learned.training import Played, Recipe, Training, levels
+from scheduler.sharing.learned.training import Network, Played, Recipe, Training, levels, policy, shapes
 
 FRAME = Frame(2)
 RECIPE = Recipe(updates=40, workloads=2, plays=4, unit=1.0, renew=5, rate=1e-2)

@@ -5,7 +5,7 @@ import pytest
 
 from scheduler.model import Node
 from scheduler.simulator.generators import hops
-from scheduler.simulator.generators.elsewhere import at_home
+from scheduler.simulator.world.laws import at_home
 from scheduler.simulator.world.truth import Spot, World
 
 

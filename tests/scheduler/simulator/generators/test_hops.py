@@ -7,8 +7,7 @@ import pytest
 
 from scheduler.estimator.iteration import throughput
 from scheduler.simulator.generators import hops
-from scheduler.simulator.generators.hops_constants import FROZEN_64, FROZEN_512, Choices
-from scheduler.simulator.generators.hops_models import ROWS, TASKS
+from scheduler.simulator.generators.hops_models import FROZEN_64, FROZEN_512, ROWS, TASKS, Choices
 
 HOUR_S = 3600.0
 PLAIN = Choices()

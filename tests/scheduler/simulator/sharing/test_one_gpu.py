@@ -6,16 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.model import PairSeen
-from scheduler.sharing.learned.images import MEMORY, WAIT, Frame
-from scheduler.sharing.learned.masks import Limits
+from scheduler.sharing.learned.images import MEMORY, WAIT, Frame, Limits
 from scheduler.sharing.measured import Measured
 from scheduler.simulator.generators.dqngpu import APPS, GPU_MIB, GROUPS, dqngpu_jobs, used_by
 from scheduler.simulator.sharing.laws import InTurns, MeasuredPairs
-from scheduler.simulator.sharing.one_gpu import Eyes, OneGpu, Pay
+from scheduler.simulator.sharing.one_gpu import Observation, OneGpu, Pay
 from scheduler.simulator.sharing.pairs import PairWorld, explained, half_of, memory_of
 from scheduler.simulator.sharing.pickers import Sharing, placed
-from scheduler.simulator.sharing.school import EYES, LAW
-from scheduler.simulator.sharing.usage import SharingJob, Usage
+from scheduler.simulator.sharing.training_runs import LAW, OBSERVATIONS
+from scheduler.simulator.sharing.world import SharingJob, Usage
 
 GIB = 1024
 ALONE = InTurns(0.0)
@@ -29,12 +28,12 @@ def job(key, phases, *, gpu=0.3, memory=0.3):
 
 
 def gpu_of(*jobs, law=ALONE, **fields):
-    return OneGpu(jobs, 16 * GIB, law, Eyes(Frame(2), **fields))
+    return OneGpu(jobs, 16 * GIB, law, Observation(Frame(2), **fields))
 
 
 def test_while_jobs_start_no_time_passes_and_to_wait_is_to_wait_until_somebody_ends():
     gpu = gpu_of(job(0, 4), job(1, 6), job(2, 2))
-    both = gpu.eyes.frame.subsets.index((0, 1))
+    both = gpu.observation.frame.subsets.index((0, 1))
     assert gpu.act(both) == (0.0, 0)
     assert (gpu.now_s, gpu.front) == (0.0, [2])
     reward, steps = gpu.act(WAIT)
@@ -46,15 +45,15 @@ def test_to_wait_ends_too_when_another_subset_may_start():
     """The one that runs frees its memory in its fourth phase."""
     first = job(0, 8, memory=[0.9] * 3 + [0.1] * 5)
     gpu = gpu_of(first, job(1, 4), limits=Limits(1.0))
-    gpu.act(gpu.eyes.frame.subsets.index((0,)))
+    gpu.act(gpu.observation.frame.subsets.index((0,)))
     assert gpu.act(WAIT)[1] == 3
-    assert gpu.may()[gpu.eyes.frame.subsets.index((0,))]
+    assert gpu.may()[gpu.observation.frame.subsets.index((0,))]
 
 
 def test_what_a_step_costs_is_time_waiting_and_harm():
     jobs = (job(0, 4, gpu=1.0), job(1, 4, gpu=1.0))
-    gpu = OneGpu(jobs, 16 * GIB, ALONE, Eyes(Frame(2), Limits(in_time=2.0)), Pay(1.0, 2.0, 4.0))
-    gpu.act(gpu.eyes.frame.subsets.index((0, 1)))
+    gpu = OneGpu(jobs, 16 * GIB, ALONE, Observation(Frame(2), Limits(in_time=2.0)), Pay(1.0, 2.0, 4.0))
+    gpu.act(gpu.observation.frame.subsets.index((0, 1)))
     assert gpu.act(WAIT, gamma=0.5)[0] == pytest.approx(-sum(0.5**n * (1.0 + 2.0 * 0.5 + 4.0 * 0.25) for n in range(8)))
 
 
@@ -72,23 +71,23 @@ def test_the_mask_is_told_of_measured_pairs_and_never_of_the_law():
     jobs = (job(0, 4, gpu=0.1), job(1, 4, gpu=0.1))
     told = Measured.of({("s0", "s1", ""): PairSeen(2.0, 1000)}, None)
     both = Frame(2).subsets.index((0, 1))
-    eyes = Eyes(Frame(2), Limits(gain=0.8))
-    assert OneGpu(jobs, 16 * GIB, MeasuredPairs({("s0", "s1"): 0.1}), eyes).may()[both]
-    assert not OneGpu(jobs, 16 * GIB, ALONE, eyes, measured=told).may()[both]
+    observation = Observation(Frame(2), Limits(gain=0.8))
+    assert OneGpu(jobs, 16 * GIB, MeasuredPairs({("s0", "s1"): 0.1}), observation).may()[both]
+    assert not OneGpu(jobs, 16 * GIB, ALONE, observation, measured=told).may()[both]
 
 
 def test_deeprm_sees_the_highest_or_the_mean_use_throughout():
     parts = np.array([[0.2, 0.1, 0.0, 0.0], [0.4, 0.5, 0.0, 0.0]])
-    assert Eyes(view="max").of(parts).tolist() == [[0.4, 0.5, 0.0, 0.0]] * 2
-    assert Eyes(view="mean").of(parts).tolist() == [[pytest.approx(0.3), pytest.approx(0.3), 0.0, 0.0]] * 2
-    assert Eyes().of(parts) is parts
+    assert Observation(view="max").of(parts).tolist() == [[0.4, 0.5, 0.0, 0.0]] * 2
+    assert Observation(view="mean").of(parts).tolist() == [[pytest.approx(0.3), pytest.approx(0.3), 0.0, 0.0]] * 2
+    assert Observation().of(parts) is parts
 
 
 def test_who_crashes_for_memory_comes_back_first_and_is_seen_by_its_peak():
     """By their means two of them fit, and they do not."""
     memory = [0.2] * 4 + [0.7] * 4
     gpu = gpu_of(job(0, 8, memory=memory), job(1, 8, memory=memory), view="mean", limits=Limits(1.0))
-    gpu.act(gpu.eyes.frame.subsets.index((0, 1)))
+    gpu.act(gpu.observation.frame.subsets.index((0, 1)))
     while not gpu.over:
         gpu.act(int(np.flatnonzero(gpu.may())[-1]))
     assert gpu.figures()["oom"] == 1
@@ -106,13 +105,13 @@ def test_kube_knots_policies_place_all_jobs_here_too(name):
 @given(st.sampled_from(sorted(GROUPS)), st.integers(0, 99))
 def test_no_decision_that_dqn_may_take_on_the_papers_workloads_leads_out_of_memory(group, seed):
     draws = np.random.default_rng(seed)
-    gpu = OneGpu(dqngpu_jobs(group, draws, 10), GPU_MIB, LAW, EYES["dqn"])
+    gpu = OneGpu(dqngpu_jobs(group, draws, 10), GPU_MIB, LAW, OBSERVATIONS["dqn"])
     while not gpu.over:
         actions = np.flatnonzero(gpu.may())
         gpu.act(int(actions[draws.integers(len(actions))]))
     found = gpu.figures()
     assert found["oom"] == 0
-    assert found["worst_slowdown"] <= EYES["dqn"].limits.slowest
+    assert found["worst_slowdown"] <= OBSERVATIONS["dqn"].limits.slowest
 
 
 def test_applications_lie_on_the_side_of_the_papers_limits_on_which_it_has_them():
@@ -154,7 +153,7 @@ def test_uses_are_fitted_to_pairs_and_memory_to_those_that_could_not_run_togethe
 def test_a_job_is_as_slow_as_it_is_not_as_the_steps_are_long():
     """By a hundredth each: over in the fifth step, and not slowed as the paper counts."""
     gpu = gpu_of(job(0, 4, gpu=0.2), job(1, 4, gpu=0.2), law=InTurns(0.05))
-    gpu.act(gpu.eyes.frame.subsets.index((0, 1)))
+    gpu.act(gpu.observation.frame.subsets.index((0, 1)))
     gpu.act(WAIT)
     assert gpu.slowdowns() == pytest.approx({0: 1.01, 1: 1.01})
     assert gpu.figures()["not_slowed"] == 2

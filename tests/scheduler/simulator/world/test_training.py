@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.estimator.iteration import throughput
 from scheduler.model.speeds import Link, Loading, Part, Profile
-from scheduler.simulator.world.training import Training
+from scheduler.simulator.world.laws import Training
 from scheduler.simulator.world.truth import Spot
 
 LINK = Link(1e9, 2e8)

@@ -11,15 +11,15 @@ from portal.pages.laboratory.command import INTERRUPTED, LabCommand, Refused, da
 from portal.pages.laboratory.errors import SimulationError
 from portal.pages.laboratory.output.tables import Table
 from portal.pages.laboratory.run.bars import progress_bars
-from portal.pages.laboratory.sources.lessons import GENERATORS, generator_lessons, pair_lessons, telemetry_lessons
+from portal.pages.laboratory.sources.training_data import GENERATORS, generator_data, pair_data, telemetry_data
 from scheduler.sharing.learned.record import PolicyFileError, Stored, packed, unpacked
-from scheduler.simulator.sharing.school import enrolled
+from scheduler.simulator.sharing.training_runs import training_begin
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
     from scheduler.sharing.learned.training import Training
-    from scheduler.simulator.sharing.school import Lessons
+    from scheduler.simulator.sharing.training_runs import TrainingData
 
 KEEP_EVERY = 20
 """Updates after which what is learnt so far is written."""
@@ -53,33 +53,33 @@ class Command(LabCommand):
         if options["seed"] < 0:
             raise Refused("--seed must be 0 or more.")
         try:
-            lessons = lessons_of(options)
+            data = data_of(options)
         except SimulationError as error:
             raise Refused(error) from error
-        training, earlier = self.begun(lessons, options)
+        training, earlier = self.begun(data, options)
         if training.over and earlier:
             self.stderr.write(f"{options['out']} is finished: {training.made} updates. Nothing was done.")
             return
-        self.train(training, lessons, options["out"])
+        self.train(training, data, options["out"])
         self.stdout.write(curve_table(training).text())
         self.stderr.write(f"wrote {options['out']}")
 
-    def begun(self, lessons: Lessons, options: dict[str, Any]) -> tuple[Training, bool]:
+    def begun(self, data: TrainingData, options: dict[str, Any]) -> tuple[Training, bool]:
         """Return the training, at its beginning or where the file is, and whether there was a file."""
-        fresh = enrolled(lessons, options["seed"], options["updates"])
+        fresh = training_begin(data, options["seed"], options["updates"])
         out: Path = options["out"]
         if not out.exists() or out.stat().st_size == 0:
             return fresh, False
         stored = stored_read(out)
         same = (stored.frame, stored.limits, stored.recipe, stored.seed, dict(stored.about))
-        if same != (lessons.eyes.frame, lessons.eyes.limits, fresh.recipe, fresh.seed, lessons.about()):
+        if same != (data.observation.frame, data.observation.limits, fresh.recipe, fresh.seed, data.about()):
             raise Refused(
                 f"--out: {out} holds another training (another source, seed or --updates); name another file."
             )
         self.stderr.write(f"going on with {out} after {len(stored.curve)} updates")
-        return stored.resumed(lessons), True
+        return stored.resumed(data), True
 
-    def train(self, training: Training, lessons: Lessons, out: Path) -> None:
+    def train(self, training: Training, data: TrainingData, out: Path) -> None:
         """Train to the end; the network is written from time to time, and at a stop."""
         try:
             with progress_bars() as watch:
@@ -88,21 +88,21 @@ class Command(LabCommand):
                     training.update()
                     show([training.made / training.recipe.updates])
                     if training.made % KEEP_EVERY == 0 or training.over:
-                        written(training, lessons, out)
+                        written(training, data, out)
         except KeyboardInterrupt:
-            written(training, lessons, out)
+            written(training, data, out)
             told = f"stopped after {training.made} updates; the same command goes on from there"
             raise CommandError(told, returncode=INTERRUPTED) from None
 
 
-def lessons_of(options: dict[str, Any]) -> Lessons:
+def data_of(options: dict[str, Any]) -> TrainingData:
     """Return the source that the options name. Raises SimulationError."""
     if options["generator"] is not None:
-        return generator_lessons(options["generator"])
+        return generator_data(options["generator"])
     if options["pairs"] is not None:
-        return pair_lessons(options["pairs"], options["gpu_type"], half=options["seed"] if options["half"] else None)
+        return pair_data(options["pairs"], options["gpu_type"], half=options["seed"] if options["half"] else None)
     database_check("telemetry")
-    return telemetry_lessons(options["gpu_memory_mib"])
+    return telemetry_data(options["gpu_memory_mib"])
 
 
 def stored_read(path: Path) -> Stored:
@@ -113,11 +113,11 @@ def stored_read(path: Path) -> Stored:
         raise Refused(f"--out: {path} cannot be gone on with: {error}. Remove it, or name another file.") from error
 
 
-def written(training: Training, lessons: Lessons, out: Path) -> None:
+def written(training: Training, data: TrainingData, out: Path) -> None:
     """Write what is learnt so far beside the file, then put it in its place. Raises CommandError when it cannot be written."""
     beside = out.with_name(out.name + ".part")
     try:
-        beside.write_bytes(packed(training, lessons.eyes.limits, lessons.about()))
+        beside.write_bytes(packed(training, data.observation.limits, data.about()))
         beside.replace(out)
     except OSError as error:
         beside.unlink(missing_ok=True)

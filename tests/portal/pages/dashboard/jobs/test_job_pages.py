@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from portal.cluster.models import Node
 from portal.people.tenants.models import Tenant
-from portal.planning.rounds.services import planning_run
+from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Job
 from portal.work.jobs.services.control import job_cancel
 from portal.work.jobs.services.logs import log_append

@@ -10,9 +10,8 @@ from portal.pages.dashboard.queue.page import record_words
 from portal.planning.rounds.asking import forecasting
 from portal.planning.rounds.asking.experience import experience_read
 from portal.planning.rounds.asking.forecasting import forecasts_refresh, forecasts_settle, records_expire
-from portal.planning.rounds.errands import errand
 from portal.planning.rounds.models import ErrandLease, ForecastRecord, Planning, StartForecast
-from portal.planning.rounds.planning.lease import lease_take
+from portal.planning.rounds.planning.lease import errand, lease_take
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.read import forecasts
 from portal.planning.rounds.read.explained import explanation

@@ -7,7 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from portal.cluster.models import Node
 from portal.people.tenants.models import Tenant
 from portal.planning.rounds.planning import memory as memories
-from portal.planning.rounds.planning.images import images_refused
+from portal.planning.rounds.planning.aside import images_refused
 from portal.planning.rounds.planning.queued import queue_load
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.read.explained import explanation

@@ -8,18 +8,16 @@ from django.utils import timezone
 
 from portal.operate.health.problems import problems_of
 from portal.planning.estimation.models import Signature, SignatureUse
-from portal.planning.rounds.planning.learned import NAME, policy_learned
 from portal.planning.rounds.planning.run import planning_run
+from portal.planning.rounds.planning.sharing import NAME, policy_learned
 from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.services import settings_update
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import GpuAllocation, Job
 from scheduler.estimator.measured import signature_of
-from scheduler.sharing.learned.images import Frame
-from scheduler.sharing.learned.masks import Limits
-from scheduler.sharing.learned.network import shapes
+from scheduler.sharing.learned.images import Frame, Limits
 from scheduler.sharing.learned.record import packed
-from scheduler.sharing.learned.training import Recipe, Training
+from scheduler.sharing.learned.training import Recipe, Training, shapes
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db

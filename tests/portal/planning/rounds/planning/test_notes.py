@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from portal.planning.rounds.planning.notes import note_of, notes_of
+from portal.planning.rounds.planning.apply import note_of, notes_of
 from portal.planning.rounds.planning.queued import QueuedJob
 from portal.planning.rounds.record.packing import columns_of
 from portal.work.jobs.services.waiting import _set, _Waiting

@@ -13,10 +13,9 @@ from django.utils import timezone
 from portal.planning.estimation.models import JobProgress
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning import memory as memories
-from portal.planning.rounds.planning import queue_kept, snapshot
 from portal.planning.rounds.planning import run as planning
-from portal.planning.rounds.planning.memory import Memory
-from portal.planning.rounds.planning.queue_kept import COMPARED_EVERY, KeptQueue, notes_expire
+from portal.planning.rounds.planning import snapshot
+from portal.planning.rounds.planning.memory import COMPARED_EVERY, KeptQueue, Memory, notes_expire
 from portal.planning.rounds.planning.queued import queue_load
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.planning.snapshot import snapshot_load
@@ -268,7 +267,7 @@ def test_a_memory_that_slept_with_its_machine_is_not_believed(shared_cluster, mo
     Job.objects.filter(pk=job.pk).update(priority=3)
     QueueChange.objects.all().delete()
     later = time.time() + hours * 3600
-    monkeypatch.setattr(queue_kept.time, "time", lambda: later)
+    monkeypatch.setattr(memories.time, "time", lambda: later)
     looked = kept.look()
     assert looked.changed is None
     assert looked.rows[0].priority == 3

@@ -5,8 +5,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from portal.planning.rounds.read.explained import explanation
+from portal.planning.rounds.read.figures import JobNumbers
 from portal.planning.rounds.read.needs import start_need
-from portal.planning.rounds.read.numbers import JobNumbers
 from portal.work.jobs.models import Job
 from scheduler.explaining.places import QUEUES
 from scheduler.explaining.sentences import sentence

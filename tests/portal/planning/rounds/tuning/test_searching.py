@@ -12,7 +12,7 @@ from django.utils import timezone
 from portal.cluster.services.operating import node_tuning
 from portal.foundation.errors import BerthError
 from portal.planning.estimation.models import AttemptSpeed
-from portal.planning.rounds.errands import errand
+from portal.planning.rounds.planning.lease import errand
 from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.services import settings_update
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters

@@ -8,11 +8,11 @@ import numpy as np
 
 from portal.pages.laboratory.errors import SimulationError
 from portal.planning.estimation.models import SignatureUse
-from scheduler.sharing.learned.seen import phases_of
+from scheduler.sharing.learned.runs import phases_of
 from scheduler.simulator.generators.dqngpu import GROUPS, PHASE_S
 from scheduler.simulator.sharing.pairs import PairWorld, half_of, pairs_read
-from scheduler.simulator.sharing.school import EYES, LAW, LONGEST, Groups, Pairs, Seen
-from scheduler.simulator.sharing.usage import Usage
+from scheduler.simulator.sharing.training_runs import LAW, LONGEST, OBSERVATIONS, Groups, Pairs, Seen
+from scheduler.simulator.sharing.world import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,15 +26,15 @@ STEPS_OF_LONG = 30
 """The 90th percentile of the seconds that signatures ran is this number of steps."""
 
 
-def generator_lessons(name: str) -> Groups:
+def generator_data(name: str) -> Groups:
     """Return a generator's workloads. Raises SimulationError for a name that is none."""
     if name not in GENERATORS:
         raise SimulationError("generator", f"there is no generator {name!r}; there are {', '.join(GENERATORS)}")
     group = name.removeprefix("dqngpu").removeprefix("-")
-    return Groups(EYES["dqn"], (group,) if group else tuple(GROUPS))
+    return Groups(OBSERVATIONS["dqn"], (group,) if group else tuple(GROUPS))
 
 
-def pair_lessons(path: Path, gpu_type: str, *, half: int | None) -> Pairs:
+def pair_data(path: Path, gpu_type: str, *, half: int | None) -> Pairs:
     """Return workloads of a table of pairs. `half`: by which seed half is left out. Raises SimulationError."""
     try:
         with path.open(newline="", encoding="utf-8") as lines:
@@ -45,7 +45,7 @@ def pair_lessons(path: Path, gpu_type: str, *, half: int | None) -> Pairs:
     return Pairs(PairWorld.of(speeds, known, LAW))
 
 
-def telemetry_lessons(memory_mib: int, most: int | None = None) -> Seen:
+def telemetry_data(memory_mib: int, most: int | None = None) -> Seen:
     """Return workloads of the GPU use of each signature's last run, with a limit: those that ran last.
 
     Raises SimulationError where too few ran.

@@ -1,10 +1,15 @@
-"""Tables by job signature: throughput, times of the modules, use, and neighbours on a GPU."""
+"""Known speeds of jobs (algorithms.md section 2): tables by job signature, links by GPU type, each job's progress.
+
+A signature is one tenant's; nothing here is ever read for another tenant's job.
+"""
 
 from __future__ import annotations
 
 from django.db import models
 from django.db.models import Q
 
+from portal.planning.estimation.queries import Queries, queries_summary
+from scheduler.intake.validation import RATE_LEAST
 from scheduler.pattern import Pattern
 
 
@@ -182,3 +187,183 @@ class PairSpeed(models.Model):
 
     def __str__(self) -> str:
         return f"{self.signature} beside {self.beside}"
+
+
+class Link(models.Model):
+    """Bandwidths of a GPU type in parameters a second: measured and how, assumed and from what, refined by running jobs."""
+
+    gpu_type = models.OneToOneField("cluster.GpuType", on_delete=models.CASCADE, related_name="link")
+    within_node = models.FloatField(null=True)
+    between_nodes = models.FloatField(null=True)
+    within_measured_at = models.DateTimeField(null=True)
+    between_measured_at = models.DateTimeField(null=True)
+    within_method = models.CharField(max_length=300, blank=True)
+    between_method = models.CharField(max_length=300, blank=True)
+    within_told = models.CharField(
+        max_length=100, blank=True, help_text="What the nodes said of their links when it was measured."
+    )
+    between_told = models.CharField(max_length=100, blank=True)
+    within_assumed = models.FloatField(
+        null=True, help_text="The figure assumed from what the nodes say of their links now."
+    )
+    between_assumed = models.FloatField(null=True)
+    within_assumed_from = models.CharField(max_length=100, blank=True)
+    between_assumed_from = models.CharField(max_length=100, blank=True)
+    within_refined = models.FloatField(
+        null=True, help_text="The figure that the records of running jobs give. Null: too few jobs recorded it."
+    )
+    between_refined = models.FloatField(null=True)
+
+    def __str__(self) -> str:
+        return f"links of {self.gpu_type}"
+
+    def measured(self, side: str) -> float | None:
+        """Return the figure measured `within` or `between`."""
+        return self.within_node if side == "within" else self.between_nodes
+
+    def base(self, side: str) -> float | None:
+        """Return the measured figure, else the assumed one; none is ever 0."""
+        return self.measured(side) or getattr(self, f"{side}_assumed")
+
+    def bandwidth(self, side: str) -> float | None:
+        """Return the best figure: refined, else measured, else assumed."""
+        return getattr(self, f"{side}_refined") or self.base(side)
+
+    def is_assumed(self, side: str) -> bool:
+        return self.measured(side) is None and getattr(self, f"{side}_refined") is None
+
+
+class LinkVote(models.Model):
+    """Figures that a tenant's running jobs recorded of a GPU type's link: the latest, in parameters a second."""
+
+    gpu_type = models.ForeignKey("cluster.GpuType", on_delete=models.CASCADE, related_name="+")
+    tenant = models.ForeignKey("tenants.Tenant", on_delete=models.CASCADE, related_name="+")
+    between = models.BooleanField(help_text="Whether it is the link between nodes. Else it is the one within a node.")
+    recent = models.JSONField(default=list)
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["gpu_type", "tenant", "between"], name="link_vote_once")]
+
+    def __str__(self) -> str:
+        return f"{self.tenant} of {self.gpu_type}"
+
+
+class LinkProbe(models.Model):
+    """A job of Berth's own that measures a GPU type's link."""
+
+    job = models.OneToOneField("jobs.Job", on_delete=models.CASCADE, primary_key=True, related_name="link_probe")
+    gpu_type = models.ForeignKey("cluster.GpuType", on_delete=models.CASCADE, related_name="+")
+    between = models.BooleanField()
+    told = models.CharField(max_length=100, blank=True, help_text="What the nodes said of their links when it began.")
+    begun_at = models.DateTimeField()
+    taken_at = models.DateTimeField(null=True, help_text="When its result was read.")
+    problem = models.CharField(max_length=300, blank=True, help_text="Why it gave no result.")
+
+    def __str__(self) -> str:
+        return f"probe {self.job_id} of {self.gpu_type}"
+
+
+class NodeSpeed(models.Model):
+    """How fast a node is against others of its type: median over jobs of entity over type, in 5 % steps."""
+
+    node = models.OneToOneField("cluster.Node", on_delete=models.CASCADE, primary_key=True, related_name="speed")
+    factor = models.FloatField()
+    signatures = models.PositiveIntegerField(help_text="How many signatures this comes from.")
+    measured_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.node}: {self.factor:g}"
+
+
+SHORTEST_S = 0.5
+"""What took less time says how far a job is, not how fast it runs."""
+FASTEST = 1e12
+
+
+def rate_of(samples: float, seconds: float) -> float | None:
+    """Return samples a second; None where they tell no speed, or one that no job can have."""
+    if seconds < SHORTEST_S:
+        return None
+    rate = samples / seconds
+    return rate if samples == 0 or RATE_LEAST <= rate < FASTEST else None
+
+
+class JobProgress(models.Model):
+    """How far a job says it is, over its attempts."""
+
+    job = models.OneToOneField("jobs.Job", on_delete=models.CASCADE, primary_key=True, related_name="progress")
+    epoch = models.PositiveIntegerField(help_text="The number of the attempt that reported last.")
+    samples_done = models.FloatField()
+    samples_total = models.FloatField(null=True)
+    fraction = models.FloatField(default=0.0)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"job {self.job_id}: {self.fraction:.0%}"
+
+
+class AttemptSpeed(models.Model):
+    """An attempt's own measurement, beside the prediction before its first record."""
+
+    attempt = models.OneToOneField("jobs.Attempt", on_delete=models.CASCADE, primary_key=True, related_name="speed")
+    iterations = models.PositiveBigIntegerField(default=0)
+    samples = models.FloatField(default=0.0, help_text="Samples of all its GPUs together.")
+    seconds = models.FloatField(default=0.0)
+    last_samples_per_s = models.FloatField(null=True)
+    samples_done = models.FloatField(
+        null=True, help_text="How many samples of the whole job are done, as the attempt last reported."
+    )
+    samples_saved = models.FloatField(
+        null=True, help_text="How many of them its newest checkpoint holds. Null: it reported no checkpoint."
+    )
+    records = models.PositiveBigIntegerField(default=0)
+    dropped = models.PositiveBigIntegerField(
+        default=0, help_text="How many things that the job wrote were no valid records."
+    )
+    query_counts = models.JSONField(
+        default=list, help_text="How many of a server's queries took how long. Empty: it reported none."
+    )
+    queries_late = models.PositiveBigIntegerField(
+        default=0, help_text="How many queries were answered later than its target (SLO)."
+    )
+    predicted_samples_per_s = models.FloatField(null=True)
+    predicted_source = models.CharField(max_length=16, blank=True)
+    at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"speed of {self.attempt_id}"
+
+    @property
+    def samples_per_s(self) -> float | None:
+        """Return the attempt's mean over all GPUs; None before anything was timed."""
+        return rate_of(self.samples, self.seconds)
+
+    @property
+    def queries(self) -> Queries | None:
+        return queries_summary(self.query_counts, self.queries_late)
+
+    @property
+    def samples_lost(self) -> float | None:
+        """Return the work since the newest checkpoint, which a stop would cost; None where it is not known."""
+        if self.samples_done is None or self.samples_saved is None:
+            return None
+        return max(0.0, self.samples_done - self.samples_saved)
+
+    @property
+    def lost_s(self) -> float | None:
+        """Return the seconds that `samples_lost` took, at the attempt's mean speed."""
+        lost, rate = self.samples_lost, self.samples_per_s
+        return None if lost is None or not rate else lost / rate
+
+
+class PartOffset(models.Model):
+    """How far the records of a part have been taken: the fence that lets each in once."""
+
+    allocation = models.OneToOneField(
+        "jobs.Allocation", on_delete=models.CASCADE, primary_key=True, related_name="records_taken"
+    )
+    offset = models.PositiveBigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return f"part {self.allocation_id}@{self.offset}"

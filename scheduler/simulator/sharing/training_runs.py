@@ -1,4 +1,4 @@
-"""Where learned policies go to school, and are judged: one GPU, workloads drawn from a seed, a law of interference.
+"""The workloads that train and judge learned policies: one GPU, jobs drawn from a seed, a law of interference.
 
 DqnGPU starts subsets of the slots and looks at use over time; DeepRM, as the paper runs it, starts one job at a time and looks at
 each job's highest or mean use throughout.
@@ -6,26 +6,20 @@ each job's highest or mean use throughout.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from scheduler.copies import replace
-from scheduler.sharing.learned.images import Frame
-from scheduler.sharing.learned.masks import Limits
+from scheduler.sharing.learned.images import Frame, Limits
 from scheduler.sharing.learned.training import Recipe, Training
 from scheduler.simulator.generators.dqngpu import GPU_MIB, GROUPS, PHASE_S, dqngpu_jobs
-from scheduler.simulator.sharing.laws import InTurns
-from scheduler.simulator.sharing.one_gpu import Eyes, OneGpu, Pay
+from scheduler.simulator.sharing.laws import InTurns, Law
+from scheduler.simulator.sharing.one_gpu import Observation, OneGpu, Pay
 from scheduler.simulator.sharing.pairs import MEMORY_MIB, PairWorld
-from scheduler.simulator.sharing.usage import SharingJob
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from scheduler.simulator.sharing.laws import Law
-    from scheduler.simulator.sharing.usage import Usage
+from scheduler.simulator.sharing.world import SharingJob, Usage
 
 LAW = InTurns(switching=0.05, crowding=1.0)
 """With a use of the GPU fitted for each job, no other constants explain more of Gavel's V100 pairs."""
@@ -35,21 +29,23 @@ LIMITS = Limits(slowest=1.6, longest=LONGEST, in_time=1.2)
 """Jobs may together ask for a fifth more of the resources taken in turns: two are then slowed by 1.65 at most."""
 GAIN = 0.8
 """A job that would add less pace than this had better wait: measured on other workloads than those that judge policies."""
-EYES = {
-    "dqn": Eyes(Frame(SLOTS), replace(LIMITS, gain=GAIN)),
-    "deeprm-max": Eyes(Frame(SLOTS, together=False), LIMITS, "max"),
-    "deeprm-mean": Eyes(Frame(SLOTS, together=False), LIMITS, "mean"),
+OBSERVATIONS = {
+    "dqn": Observation(Frame(SLOTS), replace(LIMITS, gain=GAIN)),
+    "deeprm-max": Observation(Frame(SLOTS, together=False), LIMITS, "max"),
+    "deeprm-mean": Observation(Frame(SLOTS, together=False), LIMITS, "mean"),
 }
-PAY = Pay(total=1.0, waiting=0.0)
+USE_ONLY = Observation(Frame(SLOTS), Limits(longest=LONGEST, in_time=1.2, gain=GAIN))
+"""Nobody's pace is bounded: the jobs were seen, and the law is not ours."""
+PAY, PAY_FOR_HARM = Pay(total=1.0, waiting=0.0), Pay(total=1.0, waiting=0.0, harm=40.0)
 RECIPE = Recipe(updates=40, workloads=5, gamma=1.0, unit=50.0, rate=2e-3)
 TAUGHT_JOBS = 30
 
 
-class Lessons(Protocol):
+class TrainingData(Protocol):
     """Workloads by number, and their entry in the training record."""
 
     @property
-    def eyes(self) -> Eyes: ...
+    def observation(self) -> Observation: ...
 
     def __call__(self, seed: int) -> OneGpu: ...
 
@@ -60,12 +56,14 @@ class Lessons(Protocol):
 class Groups:
     """DqnGPU's five groups (or those named), on the law fitted to measured pairs."""
 
-    eyes: Eyes = EYES["dqn"]
+    observation: Observation = OBSERVATIONS["dqn"]
     names: tuple[str, ...] = tuple(GROUPS)
 
     def __call__(self, seed: int) -> OneGpu:
         rng = np.random.default_rng(seed)
-        return OneGpu(dqngpu_jobs(self.names[int(rng.integers(len(self.names)))], rng), GPU_MIB, LAW, self.eyes, PAY)
+        return OneGpu(
+            dqngpu_jobs(self.names[int(rng.integers(len(self.names)))], rng), GPU_MIB, LAW, self.observation, PAY
+        )
 
     def about(self) -> dict[str, Any]:
         return {"source": "generator", "groups": list(self.names), "step_s": PHASE_S}
@@ -76,13 +74,13 @@ class Pairs:
     """Jobs of a table of measured pairs. Taught are those that are `known`; of the others the law thinks by use."""
 
     world: PairWorld
-    eyes: Eyes = field(default_factory=lambda: Eyes(Frame(SLOTS), Limits(longest=LONGEST, in_time=1.2, gain=GAIN)))
-    pay: Pay = field(default_factory=lambda: Pay(total=1.0, waiting=0.0, harm=40.0))
+    observation: Observation = USE_ONLY
+    pay: Pay = PAY_FOR_HARM
 
     def __call__(self, seed: int) -> OneGpu:
         law = self.world.law(self.world.known, LAW)
         told = self.world.told(self.world.known, None)
-        return OneGpu(self.world.jobs(np.random.default_rng(seed)), MEMORY_MIB, law, self.eyes, self.pay, told)
+        return OneGpu(self.world.jobs(np.random.default_rng(seed)), MEMORY_MIB, law, self.observation, self.pay, told)
 
     def about(self) -> dict[str, Any]:
         return {
@@ -101,20 +99,20 @@ class Seen:
     memory_mib: int
     step_s: float
     law: Law = LAW
-    eyes: Eyes = field(default_factory=lambda: Eyes(Frame(SLOTS), Limits(longest=LONGEST, in_time=1.2, gain=GAIN)))
+    observation: Observation = USE_ONLY
 
     def __call__(self, seed: int) -> OneGpu:
         drawn = np.random.default_rng(seed).integers(0, len(self.uses), TAUGHT_JOBS)
         uses = [self.uses[int(each)] for each in drawn]
         peaks = [int(np.ceil(use.parts[:, 1].max() * self.memory_mib)) for use in uses]
         jobs = [SharingJob(key, use, 0.0, peak) for key, (use, peak) in enumerate(zip(uses, peaks, strict=True))]
-        return OneGpu(jobs, self.memory_mib, self.law, self.eyes, PAY)
+        return OneGpu(jobs, self.memory_mib, self.law, self.observation, PAY)
 
     def about(self) -> dict[str, Any]:
         return {"source": "telemetry", "signatures": len(self.uses), "step_s": self.step_s}
 
 
-def enrolled(lessons: Lessons, seed: int, updates: int | None = None) -> Training:
+def training_begin(data: TrainingData, seed: int, updates: int | None = None) -> Training:
     """Return a training at its beginning. `updates`: other than the recipe's."""
     recipe = RECIPE if updates is None else replace(RECIPE, updates=updates)
-    return Training(lessons.eyes.frame, lessons, recipe, seed)
+    return Training(data.observation.frame, data, recipe, seed)
