@@ -13,19 +13,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import mul
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.fairness.lrf import latency_ratio
+from scheduler.model import Ended, Figures, Job, Node
 from scheduler.model.placements import serves
 from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, possible, usable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from scheduler.model import Ended, Figures, Job, Node
     from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
 

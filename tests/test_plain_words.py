@@ -4,7 +4,7 @@ from collections import Counter
 
 from tests.plain_words import PATTERNS, found
 
-CEILINGS = {"what": 930, "who": 132, "so many": 102, "alone": 185, "told": 168, "start": 34, "alike": 24}
+CEILINGS = {"what": 916, "who": 129, "so many": 102, "alone": 184, "told": 158, "start": 34, "alike": 24}
 """How many of each there are. A change that removes some lowers the number, and none raises one."""
 
 

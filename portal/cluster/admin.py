@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest
 from unfold.admin import TabularInline
 
 from portal.cluster import admin_joining
@@ -27,8 +28,6 @@ from portal.foundation.console.show import NAMES, ago, column, facts, mark, mib
 
 if TYPE_CHECKING:
     from django import forms
-    from django.db.models import QuerySet
-    from django.http import HttpRequest
 
 NAMES.update({"node": (Node, "name"), "gpu-type": (GpuType, "name")})
 admin.site.register(JoinToken, admin_joining.JoinTokenAdmin)

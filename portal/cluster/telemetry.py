@@ -15,22 +15,17 @@ import logging
 import time
 import zlib
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
-from portal.cluster.models import TelemetryBlock, TelemetryFrame, TelemetryMean
+from portal.cluster.models import Node, TelemetryBlock, TelemetryFrame, TelemetryMean
 from portal.cluster.services.contact import node_seen
 from portal.foundation.bulk import among
 from portal.foundation.events.following import node_measured
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from django.db.models import QuerySet
-
-    from portal.cluster.models import Node
 
 log = logging.getLogger(__name__)
 
@@ -38,9 +33,7 @@ BLOCK_S = 600
 TEN_S = 10
 BATCH_S = 30
 """Agents send every five seconds; after a while without the portal they have more to send at once."""
-MEAN_S = 300
-HOUR_S = 3600
-DAY_S = 86_400
+MEAN_S, HOUR_S, DAY_S = 300, 3600, 86_400
 BLOCKS_IN_FULL = 200
 """With more nodes times ten minutes the five-minute means are read: unpacking each second of 100 nodes takes minutes."""
 LEVEL, QUICK = 6, 1

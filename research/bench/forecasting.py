@@ -14,8 +14,10 @@ import json
 import math
 import random
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from portal.launch.demo.arrivals import CALM, CROWDED, CROWDED_SHARE, LONGEST_S, PERIOD_S, SHORTEST_S, SWING_S
 from portal.launch.demo.nodes import DEMO_NODES
@@ -30,10 +32,6 @@ from scheduler.model import Job, Node, Tenant
 from scheduler.parameters import Parameters
 from scheduler.simulator.engine import Engine
 from scheduler.simulator.world.truth import Steady, TracedJob, World
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 WORKLOADS = ("demo", "busy", "philly")
 DEMO_STOP_S, DEMO_STARTING_S = 2.0, (2.0, 6.0)

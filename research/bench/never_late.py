@@ -16,19 +16,15 @@ import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from portal.planning.rounds.planning.run import collector_paused
-from scheduler.model import ClusterState, Job, Node, Tenant
+from scheduler.model import ClusterState, Job, Node, Plan, Tenant
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
-
-if TYPE_CHECKING:
-    from numpy.random import Generator
-
-    from scheduler.model import Plan
 
 LATE = 1.1
 LIMITS_S = (0.5, 0.5, 1.0, 2.0)

@@ -17,16 +17,14 @@ optimal for jobs that run beside each other, and another rule for sizes might do
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scheduler.simulator.world.truth import Spot
+from scheduler.simulator.world.truth import Spot, TracedJob, World
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from scheduler.model import Node
-    from scheduler.simulator.world.truth import TracedJob, World
 
 LEAST_WORK, LATENCY_RATIO = "least-work", "latency-ratio"
 ORDERS = (LEAST_WORK, LATENCY_RATIO)

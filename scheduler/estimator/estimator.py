@@ -21,7 +21,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
@@ -40,9 +39,7 @@ from scheduler.estimator.measured import by_type, signature
 from scheduler.estimator.scaling import learn_type_speeds, learn_usual
 from scheduler.model import Job, Node
 from scheduler.model.placements import is_instance, share_of_gpu
-
-if TYPE_CHECKING:
-    from scheduler.model.speeds import Knowledge
+from scheduler.model.speeds import Knowledge
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ Their wait beyond W' (processes that wake late, one that has more to do) is carr
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -35,8 +36,6 @@ from typing import TYPE_CHECKING
 from scheduler.pattern import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from scheduler.model.speeds import Link, Profile
 
 

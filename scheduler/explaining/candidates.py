@@ -1,30 +1,26 @@
 """The candidate configurations of a job as its page shows them (algorithms.md section 7), in *classes*.
 
 Located candidates that differ only in their nodes are one class. The aggregated formulation makes classes from the start.
-The *binding* constraint of a rejected class is the first resource that fails when the class is added to the final plan, without
-the job's own placement, on its best fitting node. That is the node where the latest of trust, GPUs, cores, memory and quotas
-fails, and by the least.
+The *binding* constraint of a rejected class is the first resource that fails when the final plan without the job gets the class,
+on the best fitting node: the one where the latest of trust, GPUs, cores, memory and quotas fails, and by the least.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
+from scheduler.estimator.estimator import Estimator
 from scheduler.explaining.kinds import Kind, kind_of
 from scheduler.model import Chosen, Configuration, Job, Piece, Placement, Share
+from scheduler.placement.aggregated.classes import Pool
 from scheduler.placement.aggregated.skeletons import PieceRow
 from scheduler.placement.configurations import generate
 from scheduler.placement.free_capacity import Shortfall
 from scheduler.placement.ledger import Ledger
-
-if TYPE_CHECKING:
-    from scheduler.estimator.estimator import Estimator
-    from scheduler.placement.aggregated.classes import Pool
-    from scheduler.placement.outcome import Classed, Outcome
+from scheduler.placement.outcome import Classed, Outcome
 
 LEVELS = ("trust", "gpus", "cores", "memory_mib", "gpu_quota", "core_quota")
 

@@ -32,18 +32,17 @@ Cost: grows with the job's candidates and, by class, with the nodes of its types
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from scheduler.explaining.candidates import Alike, Candidates
 from scheduler.explaining.rivals import next_larger
 from scheduler.fairness.arrays import Array
+from scheduler.model import Chosen, Configuration, Figures, Job, Ranked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Chosen, Configuration, Figures, Job, Ranked
     from scheduler.placement.free_capacity import Shortfall
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Outcome

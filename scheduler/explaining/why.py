@@ -8,6 +8,7 @@ candidate is added to the final plan.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,6 @@ from scheduler.placement.feasibility import Level, first_failing
 from scheduler.placement.free_capacity import Shortfall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-
     from scheduler.explaining.detail import Details
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import Outcome

@@ -213,7 +213,6 @@ class Running:
 
     @property
     def gpus(self) -> int:
-        """On how many GPUs it computes."""
         return sum(piece.gpu_count for piece in self.pieces)
 
     @property

@@ -11,6 +11,7 @@ quotas, and one tenant at a time on nodes that run all jobs as one account. Rows
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,6 @@ from scheduler.placement.access import NO_RULES, Rules
 from scheduler.placement.objective import LINEAR, Gain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from scheduler.placement.ledger import Ledger
 
 WEIGHT_FLOOR = 1e-6

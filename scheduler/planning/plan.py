@@ -9,10 +9,13 @@ Step 9 is `scheduler.planning.recording`: the reasons, in words and figures.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.fairness.priorities import Moment, order
+from scheduler.model import Clock, ClusterState, Plan, Ranked, Running
 from scheduler.placement.work import NOTHING, Memory, Work
 from scheduler.planning import leftovers, profiling, sharing
 from scheduler.planning.decided import Decided, Line, Measuring
@@ -25,12 +28,8 @@ from scheduler.replan.promises import Settled, settle
 from scheduler.rules import PROMISES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from collections.abc import Set as AbstractSet
-
     from numpy.random import Generator
 
-    from scheduler.model import Clock, ClusterState, Plan, Ranked, Running
     from scheduler.parameters import Parameters
     from scheduler.placement.outcome import Outcome
     from scheduler.planning.sharing import Sharing

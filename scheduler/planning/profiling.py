@@ -18,6 +18,8 @@ Rules, so that measuring costs little:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +28,6 @@ from scheduler.estimator.measured import signature
 from scheduler.model import ClusterState, Configuration, Job, Profiled, ProfileOrder, Ranked, Running, Share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from collections.abc import Set as AbstractSet
-
     from scheduler.model.speeds import Knowledge
     from scheduler.parameters import Parameters
     from scheduler.placement.free_capacity import FreeCapacity

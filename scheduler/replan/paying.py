@@ -37,10 +37,12 @@ first of them may be changed. While older jobs wait as well, all wait for the ro
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
+from scheduler.model import Configuration, Ranked, Running
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.feasibility import with_lent
 from scheduler.placement.running import Factors, Participant
@@ -55,10 +57,7 @@ from scheduler.replan.participants import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Configuration, Ranked, Running
     from scheduler.parameters import Parameters
     from scheduler.placement.free_capacity import Offer
     from scheduler.placement.objective import Gain

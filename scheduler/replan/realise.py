@@ -14,6 +14,7 @@ placed as always, on what is left. All other running jobs run on, and count as l
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
@@ -23,8 +24,6 @@ from scheduler.replan.participants import MOST_NODES
 from scheduler.replan.promises import Coming, can_keep, keep
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from scheduler.fairness.borrowing import AccessRules
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.outcome import DraftPlan, Staged

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from workers.controls.joblog import CHUNK_BYTES, STREAMS, log_identities, log_read
+from workers.engines.process import ProcessEngine
+from workers.parts.journal import Journal
+from workers.parts.part import Part
+from workers.parts.problems import Problems
 from workers.parts.together import PIECE_BYTES, Heard, News, requests_of
 from workers.portal_client import Portal, PortalAwayError, PortalFailedError, PortalRefusedError, try_each
+from workers.protocol.wire import LogTaken
 from workers.system import log
 from workers.system.files import BrokenFileError
 from workers.system.filework import FileWork, SlowFilesError
 from workers.system.procs import boot_id
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from workers.engines.process import ProcessEngine
-    from workers.parts.journal import Journal
-    from workers.parts.part import Part
-    from workers.parts.problems import Problems
-    from workers.protocol.wire import LogTaken
 
 AGAIN_S = 0.5
 

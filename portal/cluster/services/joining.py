@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 import shlex
+from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ from portal.foundation.events.services import plan_nudge
 from portal.people.tenants.services import audit_record, secret_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from portal.people.tenants.models import User
 
 

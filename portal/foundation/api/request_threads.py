@@ -12,20 +12,18 @@ import asyncio
 import hashlib
 import json
 from collections import Counter, OrderedDict, deque
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext
 from django.db import close_old_connections, connections
 
 from portal.foundation.deep_calls import RoomyThread, roomy
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 MOST_FREE = 4
 """Threads, each with a connection, that wait for requests; one that is freed beyond them ends."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -14,9 +15,6 @@ from django.utils import timezone
 from portal.foundation.errors import BerthError, Conflict
 from portal.foundation.events.services import plan_nudge
 from portal.people.tenants.models import ApiToken, AuditEvent, Membership, Tenant, User
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 TOKEN_PREFIX = "berth_"  # noqa: S105 - a mark that secret scanners can look for, not a secret
 SCOPES = (

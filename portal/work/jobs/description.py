@@ -6,23 +6,19 @@ hold it) are made by `portal.work.jobs.services.submission.job_submit`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from portal.foundation import checks
 from portal.foundation.errors import BerthError, Forbidden
 from portal.work.jobs import description_parts as parts
-from portal.work.jobs.declaration.table import BY_NAME, COLUMNS, FIELDS, MAX_COUNT, PRIORITY_LIMIT, TABLE
+from portal.work.jobs.declaration.table import BY_NAME, COLUMNS, FIELDS, MAX_COUNT, PRIORITY_LIMIT, TABLE, JobField
 from portal.work.jobs.fields import code, keeping
 from portal.work.jobs.naming import name_of
 from portal.work.jobs.software import software_check
 from portal.work.uploads.manifest import sha256_check
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from portal.work.jobs.declaration.table import JobField
 
 GRACE_S, GRACE_MOST_S = 30, 600
 """The values of a job that names none; the time limit is also the operator's default."""

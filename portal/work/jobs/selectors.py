@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Exists, OuterRef, Subquery
@@ -13,16 +14,13 @@ from portal.foundation.environment import env
 from portal.foundation.errors import NotFound
 from portal.work.jobs.fields.handing import code_spec
 from portal.work.jobs.listing import jobs_for
-from portal.work.jobs.models import Allocation, GpuAllocation, Job, JobPayload
+from portal.work.jobs.models import Allocation, Attempt, GpuAllocation, Job, JobPayload
 from portal.work.jobs.sizes import grace_of, slo_ms
 from portal.work.uploads.selectors import upload_files, upload_holds
 from portal.work.uploads.store import is_there
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from portal.people.tenants.models import User
-    from portal.work.jobs.models import Attempt
 
 
 PROFILE_GRACE_S = 2

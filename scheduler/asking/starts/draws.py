@@ -9,6 +9,7 @@ ones to about a tick, far ones less (`starts.steps`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING
@@ -26,8 +27,6 @@ from scheduler.replan import participants
 from scheduler.replan.promises import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scheduler.placement.outcome import Outcome
 
 REPEATS = 5

@@ -12,6 +12,7 @@ solver would try their permutations. A *row* is a kind of piece that pools offer
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,6 +21,7 @@ import numpy as np
 
 from scheduler.errors import InvalidJob
 from scheduler.estimator.layers import GUESSES
+from scheduler.model import Job, Ranked
 from scheduler.parameters.knobs import SIGMA
 from scheduler.placement.access import NO_RULES, Rules
 from scheduler.placement.aggregated import skeletons
@@ -27,10 +29,7 @@ from scheduler.placement.aggregated.skeletons import Line, PieceRow, Question, S
 from scheduler.placement.core_counts import speed_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from scheduler.estimator.estimator import Estimator
-    from scheduler.model import Job, Ranked
     from scheduler.placement.aggregated.classes import Classes, Pin
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant

@@ -11,19 +11,18 @@ or more. In a re-plan a node on which running jobs may keep their resources is a
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.copies import replace
+from scheduler.model import Job, Node, Ranked
 from scheduler.placement.access import NO_RULES, Access, Rules, Zone
 from scheduler.placement.feasibility import type_allowed
 from scheduler.placement.free_capacity import FreeCapacity, speed_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from scheduler.model import Job, Node, Ranked
     from scheduler.placement.ledger import Ledger
     from scheduler.placement.running import Participant
 

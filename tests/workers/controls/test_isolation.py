@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workers.conftest import wait_until
-from tests.workers.controls.test_shim import ShimRun, shim  # noqa: F401, TC001 - the fixture
+from tests.workers.controls.test_shim import ShimRun, shim  # noqa: F401 - the fixture
 from workers.agent.isolation import isolation_find, walls_of
 from workers.system.landlock import ALL, NONE, READ, Walls, _filter, landlock_version
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.workers.conftest import wait_until
 from tests.workers.controls.test_gpu_devices import program_of, shim  # noqa: F401 - the fixture
-from tests.workers.controls.test_shim import ShimRun  # noqa: TC001 - a name in tests' own annotations
+from tests.workers.controls.test_shim import ShimRun
 from workers.system.files import write_json
 from workers.system.procs import stat
 from workers.system.view import View

@@ -1,7 +1,6 @@
 """The cluster now, in plain columns: lists of equal length, with a place for each node or each GPU.
 
-Nothing here names a job, a tenant by name or a user, so every signed-in reader may be given figures made of it. Eight
-queries for a cluster of any size.
+Nothing here names a job, a tenant or a user, so every signed-in reader may see figures made of it. Eight queries at any size.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from portal.work.jobs.models import Allocation, GpuAllocation
 from portal.work.jobs.use import gpus_of
 
 UP, DEAD = HEALTHS.index("up"), HEALTHS.index("dead")
-"""Facts hold places in HEALTHS."""
 GpuRow = tuple[int, int, int, bool, bool, str | None]
 """Row id, index, memory in MiB, whether no new job gets it, and its type where it is not the one that its node goes by."""
 
@@ -48,11 +46,10 @@ class Block(NamedTuple):
 class Facts:
     """Columns a node (`names` ... `kept`), then columns a GPU in the order of nodes and indices (`gpu_ids` ...).
 
-    `types`: GPU type, None without GPUs; of several types all: "A100 + T4". `beside`: of a GPU the type, where it is not
-    `own_types`, the one that its node goes by. `kept`: GPUs that are kept for a job, at most the idle ones. `uses`, `memories`:
-    per cent of the last sample, None where it is too old or has none. `closed`: no new job gets the GPU; `shared`: several
-    jobs may have parts of it, so it is no idle one. `cores_measured`: held cores of jobs whose use is known,
-    `cores_used`: the part of them in use. `held_by_tenant`: GPUs by tenant id, parts counted.
+    `types`: GPU type, None without GPUs; all of several: "A100 + T4". `beside`: a GPU's type that is not the one in `own_types`,
+    by which its node goes. `kept`: GPUs kept for a job, at most the idle ones. `uses`, `memories`: per cent of a fresh sample,
+    else None. `closed`: no new job gets the GPU; `shared`: several jobs may have parts of it, so it is not idle.
+    `cores_measured`: held cores of jobs whose use is known; `cores_used`: of them in use. `held_by_tenant`: by id, parts counted.
     """
 
     at: float

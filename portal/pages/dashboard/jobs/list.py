@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -10,23 +11,18 @@ from django.urls import reverse
 
 from portal.foundation.errors import NotFound
 from portal.pages.dashboard.jobs.order import SORTS
-from portal.pages.dashboard.jobs.query import CATEGORIES, MINE, PAGE_ROWS, WITHIN
-from portal.pages.dashboard.jobs.rows import rows_of
+from portal.pages.dashboard.jobs.query import CATEGORIES, MINE, PAGE_ROWS, WITHIN, ListQuery
+from portal.pages.dashboard.jobs.rows import JobRow, rows_of
 from portal.pages.dashboard.jobs.saved import ALWAYS, COLUMNS, USUAL, columns_known
 from portal.people.accounts.lists import columns_of, views_of
-from portal.people.tenants.models import Tenant
+from portal.people.tenants.models import Tenant, User
 from portal.people.tenants.selectors import WORK, may
 from portal.work.jobs.searching import TIMES
 from portal.work.jobs.states import JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from portal.pages.dashboard.jobs.query import ListQuery
-    from portal.pages.dashboard.jobs.rows import JobRow
     from portal.pages.dashboard.parts.context import Choice, PageLinks, Rich
     from portal.people.accounts.models import JobView
-    from portal.people.tenants.models import User
 
 S = JobState
 CHIP_STATES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
@@ -27,8 +28,6 @@ from portal.work.jobs.log_reading import log_sizes
 from portal.work.jobs.states import FINAL, LIVE, QUEUED, JobState, end_words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from portal.pages.dashboard.parts.context import LegendItem, PlotContext
     from portal.people.tenants.models import User
     from portal.work.jobs.models import Attempt, Job

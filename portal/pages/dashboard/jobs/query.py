@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from django.db.models import Count, QuerySet
@@ -17,13 +17,11 @@ from django.utils import timezone
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.jobs.order import NAMED, SORTS, jobs_ordered, page_by_state, page_sorted
 from portal.people.accounts.models import Looked
+from portal.people.tenants.models import User
 from portal.work.jobs.listing import jobs_for
 from portal.work.jobs.models import Job
 from portal.work.jobs.searching import TIMES, Between, JobFilters, jobs_found, jobs_kept
 from portal.work.jobs.states import FINAL, JobState
-
-if TYPE_CHECKING:
-    from portal.people.tenants.models import User
 
 PAGE_ROWS = 50
 S = JobState

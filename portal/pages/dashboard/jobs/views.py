@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from datetime import tzinfo
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
-from django.http import HttpResponse, JsonResponse
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -41,12 +44,6 @@ from portal.work.jobs.services import control, retrying
 from portal.work.jobs.states import RETRIED, shell_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import tzinfo
-
-    from django.db.models import QuerySet
-    from django.http import HttpRequest
-
     from portal.work.jobs.models import Job
 
 VERBS = {

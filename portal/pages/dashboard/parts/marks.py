@@ -5,6 +5,7 @@ Widths are percentages of the element, so a mark follows its column; colours are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,6 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from portal.planning.rounds.read.forecasts import Start
 
 SPARK_WIDTH, SPARK_HEIGHT = 160, 30

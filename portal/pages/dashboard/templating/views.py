@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.contrib import messages
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
@@ -22,10 +22,12 @@ from portal.pages.dashboard.templating.page import (
     values_posted,
 )
 from portal.people.tenants.selectors import tenants_of
-from portal.planning.templating.document import MOST_BYTES, document_kept
+from portal.planning.templating.document import MOST_BYTES, Document, document_kept
+from portal.planning.templating.models import JobTemplate, TemplateVersion
 from portal.planning.templating.selectors import MOST_NUMBER, saved_get, template_get, version_get
 from portal.planning.templating.services import template_delete, template_owner, template_save, values_save
 from portal.planning.templating.submitting import (
+    Order,
     document_suggested,
     order_make,
     order_problems,
@@ -34,13 +36,6 @@ from portal.planning.templating.submitting import (
 )
 from portal.planning.templating.yaml_text import yaml_read, yaml_write
 from portal.work.jobs.listing import job_find
-
-if TYPE_CHECKING:
-    from django.http import HttpRequest
-
-    from portal.planning.templating.document import Document
-    from portal.planning.templating.models import JobTemplate, TemplateVersion
-    from portal.planning.templating.submitting import Order
 
 EMPTY = """\
 name: my-template

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from django.db.models import QuerySet
 from django.http import HttpResponse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from rest_framework.request import Request
 from rest_framework.response import Response
 
 from portal.foundation import checks
@@ -49,11 +52,6 @@ from portal.pages.laboratory.services import (
 from portal.people.tenants.authentication import tenant_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from django.db.models import QuerySet
-    from rest_framework.request import Request
-
     from portal.people.tenants.models import Tenant
 
 FILTERS = ("state", "tenant", "owner", "name", "trace", "since", "until")

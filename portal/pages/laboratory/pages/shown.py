@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from django.http import QueryDict
 from django.urls import reverse
 
 from portal.foundation.errors import BerthError, NotFound
 from portal.pages.dashboard.parts.formatting import number
 from portal.pages.laboratory.checking import LONE_FORMATS
 from portal.pages.laboratory.live import MOST_FOLLOWED, stream_of
-from portal.pages.laboratory.models import SharedWith, Simulation
+from portal.pages.laboratory.models import LabTrace, SharedWith, Simulation
 from portal.pages.laboratory.orders import HERE
 from portal.pages.laboratory.pages import form
 from portal.pages.laboratory.pages.answers import answer_context, plots_context
@@ -31,11 +33,6 @@ from scheduler.errors import InvalidParameter
 from scheduler.parameters import PARAMETERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from django.http import QueryDict
-
-    from portal.pages.laboratory.models import LabTrace
     from portal.people.tenants.models import User
 
 

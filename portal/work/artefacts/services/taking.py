@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,6 @@ from portal.work.jobs.models import Allocation, Attempt, Job
 from portal.work.jobs.services.logs import OffsetMismatch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from portal.cluster.models import Node
 
 PIECE_BYTES = 2 * 1024 * 1024

@@ -8,10 +8,10 @@ from __future__ import annotations
 import logging
 import socket
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import transaction
@@ -30,10 +30,6 @@ from portal.work.jobs.services.locks import job_road_lock
 from portal.work.jobs.services.parts import FORGOTTEN_S, each_apart, part_lose
 from portal.work.jobs.services.profiling import profiles_end_late
 from portal.work.jobs.states import FINAL, QUEUED, JobState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 log = logging.getLogger(__name__)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.utils import timezone
@@ -29,10 +30,6 @@ from portal.work.jobs.services.locks import tenants_lock
 from portal.work.jobs.sizes import grace_most_s
 from portal.work.jobs.software import image_check, need_check, software_need
 from portal.work.jobs.use import queued_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
 
 KEY_KEPT = timedelta(days=7)
 """How long an Idempotency-Key answers with its job; a client that retries for longer than that submits anew."""

@@ -16,18 +16,14 @@ this one (many types, very large sizes) `solve` gives None.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.policies.rivals.typelevel import states
 from scheduler.policies.rivals.typelevel.states import Box, Change, Losses, Picks
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 FIRST_LIMIT, GROWTH = 2e-4, 2.0
 """The loss that is looked within first, over the bound, and how it grows."""

@@ -6,11 +6,13 @@ The database counts; rows come a page at a time. So the page costs the same for 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from django.db.models import Q
+from django.http import QueryDict
 
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.jobs.array.body import failures_make, grid_make
@@ -22,10 +24,6 @@ from portal.planning.rounds.read.explained import explanation
 from portal.work.jobs.states import QUEUED, RETRIED, JobState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from django.http import QueryDict
-
     from portal.pages.dashboard.parts.context import PageLinks, Rich, Segment
     from portal.work.jobs.models import Job
 
