@@ -84,7 +84,8 @@ class Service:
             start_new_session=True,
         )
         self.said = []
-        threading.Thread(target=lambda: self.said.extend(self.process.stdout), daemon=True).start()
+        self.reader = threading.Thread(target=lambda: self.said.extend(self.process.stdout), daemon=True)
+        self.reader.start()
 
     def says(self, words, times=1):
         """Wait until it has said this a number of times from now on."""
@@ -122,6 +123,7 @@ class TestReadOnlyForAWhile:
             service.says(REFUSED, times=60)  # nobody can write: it waits, far longer than its patience
             assert service.process.poll() is None
         assert service.process.wait(timeout=LIMIT_S) == -signal.SIGKILL
+        service.reader.join(LIMIT_S)  # its last words may still be in the pipe
         assert "in this process alone; it ends, and is started again" in "".join(service.said)
         assert refusal(database) is None
 

@@ -256,6 +256,6 @@ def test_tails_go_a_day_after_the_attempt(says, monkeypatch):
     messages_expire()
     assert LogTail.objects.count() == 1
     later = timezone.now() + timedelta(days=2)
-    monkeypatch.setattr("portal.work.notifications.noting.timezone", SimpleNamespace(now=lambda: later))
+    monkeypatch.setattr("portal.work.notifications.spreading.timezone", SimpleNamespace(now=lambda: later))
     messages_expire()
     assert not LogTail.objects.exists()
