@@ -32,6 +32,8 @@
     return `${part.year}-${part.month}-${part.day}T${part.hour}:${part.minute}:${part.second}.${String(date.getMilliseconds()).padStart(3, "0")}`;
   };
   Berth.clock = (date) => seconds.format(date);
+  Berth.minuteOf = (date) => clock.format(date);
+  Berth.dayOf = (date) => day.format(date);
   const zone = () => new Intl.DateTimeFormat([], { timeZone, timeZoneName: "short" }).formatToParts(new Date()).find((part) => part.type === "timeZoneName").value;
   Berth.clockWithZone = (date) => `${seconds.format(date)} ${zone()}`;
 

@@ -224,7 +224,7 @@ def test_one_page_shows_a_job_wait_run_be_requeued_and_end(page, berth, tenant):
 
     pill(page, "Running")
     until(page, "document.querySelector('#what-if') === null")
-    until(page, "document.querySelectorAll('.b-plot .main-svg').length >= 2")
+    until(page, "document.querySelectorAll('.b-plot canvas').length >= 2")
     until(page, "document.querySelector('#why-card h2').innerText === 'Where it runs'")
     until(page, "document.querySelector('[data-log-lines]').innerText.includes('begins')")
     assert page.evaluate("document.querySelector('[data-log-attempt]').value") == "1"

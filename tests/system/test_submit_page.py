@@ -130,7 +130,7 @@ def test_story_3_dropped_files_train_are_watched_and_the_checkpoint_is_downloade
     page.wait_for_url(re.compile(r"/jobs/\d+/$"))
     until(page, "document.querySelector('[data-log-lines]').innerText.includes('with tinypack 1.0')", limit_s=300)
     number = re.search(r"/jobs/(\d+)/", page.url)[1]
-    until(page, "document.querySelector('#curves .js-plotly-plot .scatterlayer path')")
+    until(page, "document.querySelector('#curves .b-plot canvas')")
     assert Tenant(berth).state(number) == "RUNNING", "the curve is there while it runs"
     Tenant(berth).wait_state(number, "COMPLETED")
     page.click("#artefacts >> text=last.pt")
@@ -203,7 +203,7 @@ def test_code_comes_from_a_repository_that_the_form_names(page, berth, served):
     Tenant(berth).wait_state(number, "COMPLETED")
     page.reload()
     assert commit[:7] in page.inner_text("main")
-    until(page, "document.querySelector('#over-time .b-plot[data-axis] .xtick text')")  # of a second's job, too
+    until(page, "document.querySelector('#over-time .b-plot:not([data-bare]) canvas')")  # of a second's job, too
     page.click("text=Edit and relaunch")
     page.wait_for_url(re.compile("/jobs/new"))
     assert (page.input_value("[id='id_code.git']"), page.input_value("[id='id_code.ref']")) == (url, "main")

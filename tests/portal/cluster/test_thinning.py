@@ -117,7 +117,7 @@ def test_a_node_s_plots_reach_back_as_far_as_is_kept(packed, client, words, figu
     telemetry_thin(now=NOW)
     client.force_login(packed_owner())
     answer = client.get(f"/cluster/n1/figures/{figure}{words}").json()
-    ys = [y for y in answer["data"][0]["y"] if y is not None]
+    ys = [y for y in answer["lines"][0]["y"] if y is not None]
     assert bool(ys) is bool(words), "three hours ago is in all ranges but the first"
     html = client.get(f"/cluster/n1/{words}").content.decode()
     assert "/cluster/n1/?range=90d" in html

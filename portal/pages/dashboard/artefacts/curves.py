@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-from datetime import UTC, datetime
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q
 
 from portal.foundation.errors import NotFound
 from portal.foundation.events.shared import Sharing
+from portal.pages.dashboard.parts import lines
 from portal.work.artefacts.remote import StoreAway
 from portal.work.artefacts.selectors import artefact_bytes, artefact_file, artefacts_of
 from portal.work.jobs.states import FINAL
@@ -60,19 +58,10 @@ def curve_figure(
     logarithmic = scale == "log"
     drawn = [value if value is not None and (value > 0 or not logarithmic) else None for value in values]
     smoothed = smoothed_of(drawn, smooth) if smooth else drawn
-    places = steps if times is None else [datetime.fromtimestamp(at, UTC).isoformat() for at in times]
-    lines = [_line(name, places, drawn, "plot-1/0.3")] if smooth else []
-    lines.append(_line(name, places, smoothed, "plot-1"))
-    axis: dict[str, Any] = {"type": "linear", "tickformatstops": [], "hoverformat": ",d", "tickformat": "~s"}
-    return {
-        "data": lines,
-        "layout": {
-            "xaxis": axis if times is None else {"type": "date"},
-            "yaxis": {"type": "log"} if logarithmic else {},
-            "annotations": _last(places, smoothed, logarithmic=logarithmic),
-            "meta": {"right_px": 60},
-        },
-    }
+    places = steps if times is None else times
+    shown = [lines.line("as written", "plot-1", places, drawn, look="pale")] if smooth else []
+    shown.append(lines.line(name, "plot-1", places, smoothed, end=True))
+    return {"x": {"kind": "step"} if times is None else {"kind": "time"}, "y": {"log": logarithmic}, "lines": shown}
 
 
 def smoothed_of(values: Sequence[float | None], weight: float) -> list[float | None]:
@@ -86,29 +75,6 @@ def smoothed_of(values: Sequence[float | None], weight: float) -> list[float | N
         last, held = weight * last + (1 - weight) * value, weight * held + 1 - weight
         found.append(last / held)
     return found
-
-
-def _line(name: str, steps: Sequence[float | str], values: Sequence[float | None], token: str) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers" if len(steps) < 3 else "lines",
-        "name": escape(name),
-        "x": list(steps),
-        "y": list(values),
-        "line": {"color": token, "width": 1.8},
-        "connectgaps": False,
-        "showlegend": False,
-    }
-
-
-def _last(steps: Sequence[float | str], values: Sequence[float | None], *, logarithmic: bool) -> list[dict[str, Any]]:
-    known = [(step, value) for step, value in zip(steps, values, strict=True) if value is not None]
-    if not known:
-        return []
-    step, value = known[-1]
-    place = math.log10(value) if logarithmic else value
-    shown = {"text": f"{value:.4g}", "xanchor": "left", "xshift": 6, "showarrow": False, "font": {"color": "text"}}
-    return [{"x": step, "y": place, **shown}]
 
 
 EVERY_S = 5.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from portal.cluster.telemetry import batches_between
 from portal.foundation.errors import BerthError, NotFound
-from portal.pages.dashboard.parts import figures
+from portal.pages.dashboard.parts import lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +37,8 @@ class Plot:
     token: str
     series: Callable[[dict[str, Any], Node], Series]
     of_gpus: bool = False
-    is_percent: bool = True
+    unit: str | None = None
+    """None: per cent."""
 
 
 def _of_gpus(measure: str, pick: Callable[[list[float]], float], batch: dict[str, Any]) -> Series:
@@ -63,43 +64,41 @@ def _gpu_memory(batch: dict[str, Any], node: Node) -> Series:
 
 
 PLOTS = {
-    "gpu": Plot(
-        "GPU use", "mean of its GPUs, %", "plot-1", lambda b, _: _of_gpus("utilisation", fmean, b), of_gpus=True
-    ),
-    "gpu-memory": Plot("GPU memory", "used of all its GPUs, %", "plot-2", _gpu_memory, of_gpus=True),
+    "gpu": Plot("GPU use", "mean of its GPUs", "plot-1", lambda b, _: _of_gpus("utilisation", fmean, b), of_gpus=True),
+    "gpu-memory": Plot("GPU memory", "used of all its GPUs", "plot-2", _gpu_memory, of_gpus=True),
     "power": Plot(
         "Power",
-        "of its GPUs together, W",
+        "of its GPUs together",
         "plot-2",
         lambda b, _: _of_gpus("power_w", sum, b),
         of_gpus=True,
-        is_percent=False,
+        unit="W",
     ),
     "temperature": Plot(
         "Temperature",
-        "of its hottest GPU, \u00b0C",
+        "of its hottest GPU",
         "plot-4",
         lambda b, _: _of_gpus("temperature_c", max, b),
         of_gpus=True,
-        is_percent=False,
+        unit="\u00b0C",
     ),
-    "cores": Plot("Cores", "used, % of all", "plot-3", lambda b, node: _of_host(("cpu_cores",), 100 / node.cores, b)),
+    "cores": Plot("Cores", "used of all", "plot-3", lambda b, node: _of_host(("cpu_cores",), 100 / node.cores, b)),
     "memory": Plot(
-        "Memory", "used, % of all", "plot-4", lambda b, node: _of_host(("memory_mib",), 100 / node.memory_mib, b)
+        "Memory", "used of all", "plot-4", lambda b, node: _of_host(("memory_mib",), 100 / node.memory_mib, b)
     ),
     "network": Plot(
         "Network",
-        "received and sent, MB/s",
+        "received and sent",
         "plot-1",
         lambda b, _: _of_host(("net_rx_mb_s", "net_tx_mb_s"), 1.0, b),
-        is_percent=False,
+        unit="MB/s",
     ),
     "disk": Plot(
         "Disks",
-        "read and written, MB/s",
+        "read and written",
         "plot-3",
         lambda b, _: _of_host(("disk_read_mb_s", "disk_write_mb_s"), 1.0, b),
-        is_percent=False,
+        unit="MB/s",
     ),
 }
 VIRTUAL_LACKS = frozenset({"network", "disk", "temperature"})
@@ -144,7 +143,7 @@ def plot_contexts(node: Node, chosen: str | None = None) -> list[PlotContext]:
     ]
 
 
-def figure_make(node: Node, figure: str, *, seconds: int) -> figures.Figure:
+def figure_make(node: Node, figure: str, *, seconds: int) -> lines.Drawing:
     """Return one measure over a number of seconds until now. Raises NotFound for an unknown figure."""
     plot = PLOTS.get(figure)
     if plot is None:
@@ -154,8 +153,7 @@ def figure_make(node: Node, figure: str, *, seconds: int) -> figures.Figure:
     asked = {"node_ids": [node.pk], "since": since, "until": now, "step_s": bin_s}
     batches = (batch for _, batch in batches_between(**asked, attempts=False))
     rows = _binned(_samples(batches, node, plot), since_s=since.timestamp(), bin_s=bin_s)
-    high = None if plot.is_percent else max((value for _, value in rows if value is not None), default=1.0)
-    return figures.node_use(rows, plot.token, start=since.isoformat(), end=now.isoformat(), high=high)
+    return lines.node_use(rows, plot.token, (since.timestamp(), now.timestamp()), plot.unit)
 
 
 def _samples(batches: Iterable[dict[str, Any]], node: Node, plot: Plot) -> Iterator[tuple[float, float, float]]:
@@ -166,21 +164,19 @@ def _samples(batches: Iterable[dict[str, Any]], node: Node, plot: Plot) -> Itera
                 yield batch["start"] + position * batch["period_s"], batch["period_s"], value
 
 
-def _binned(
-    samples: Iterable[tuple[float, float, float]], *, since_s: float, bin_s: int
-) -> list[tuple[str, float | None]]:
-    """Return (ISO time, mean) of each bin with samples; a gap of several bins or periods is one None: it breaks the line."""
+def _binned(samples: Iterable[tuple[float, float, float]], *, since_s: float, bin_s: int) -> list[lines.Row]:
+    """Return (time, mean) of each bin with samples; a gap of several bins or periods is one None: it breaks the line."""
     bins: dict[int, list[float]] = defaultdict(list)
     longest = 1
     for at, period_s, value in samples:
         if at + period_s > since_s:
             bins[int(at // bin_s)].append(value)
             longest = max(longest, -int(-period_s // bin_s))
-    rows: list[tuple[str, float | None]] = []
+    rows: list[lines.Row] = []
     last = None
     for place in sorted(bins):
         if last is not None and place > last + 2 * longest:
-            rows.append((datetime.fromtimestamp((last + longest) * bin_s, UTC).isoformat(), None))
-        rows.append((datetime.fromtimestamp((place + 0.5) * bin_s, UTC).isoformat(), round(fmean(bins[place]), 2)))
+            rows.append(((last + longest) * bin_s, None))
+        rows.append(((place + 0.5) * bin_s, round(fmean(bins[place]), 2)))
         last = place
     return rows

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
 
 from portal.cluster.telemetry import MEAN_S, batches_between, rolled_up_between, too_much_in_full
 from portal.pages.dashboard.jobs.timeline import timeline_range
-from portal.pages.dashboard.parts import figures
+from portal.pages.dashboard.parts import lines
 from portal.pages.dashboard.parts.formatting import GIB_MIB
 from portal.work.jobs.listing import attempts_measured
 from portal.work.jobs.states import FINAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from portal.work.jobs.models import Attempt, Job
 
@@ -25,13 +25,13 @@ Samples = dict[int, list[float]]
 
 
 def job_figure_make(*, job: Job, name: str) -> dict[str, Any] | None:
-    """Return a figure as JSON for Plotly, None when there is none of that name."""
+    """Return a drawing (see `lines`), None when there is none of that name."""
     makers = {"gpu": _gpu, "cores": _cores, "memory": _memory}
     if name not in makers or job.array_size:
         return None
     start, end = timeline_range(job=job)
-    axis: dict[str, Any] = {"start": start.isoformat(), "end": end.isoformat()}
-    axis["now"] = None if job.state in FINAL else timezone.now().isoformat()
+    axis: dict[str, Any] = {"span": (start.timestamp(), end.timestamp())}
+    axis["now"] = None if job.state in FINAL else timezone.now().timestamp()
     attempts = list(attempts_measured(job))
     step_s = max(1, int((end - start).total_seconds() / POINTS))
     if step_s < MEAN_S and any(_is_coarse(attempt) for attempt in attempts):
@@ -97,8 +97,8 @@ def _gpu(job: Job, attempts: list[Attempt], step_s: int, axis: dict[str, Any]) -
                 if index in held.get(node_id, ()):
                     _add(slots, span, batch, series, step_s)
     low, high = slots["low"], slots["high"]
-    rows = [(_iso(slot), sum(v) / len(v), min(low[slot]), max(high[slot])) for slot, v in sorted(slots["mean"].items())]
-    return figures.gpu_use(_add_gaps(rows, step_s, 4), **axis)
+    rows = [(slot, sum(v) / len(v), min(low[slot]), max(high[slot])) for slot, v in sorted(slots["mean"].items())]
+    return lines.gpu_use(_add_gaps(rows, step_s, 4), **axis)
 
 
 def _add(
@@ -112,7 +112,7 @@ def _add(
             slots[name][slot].append(value)
 
 
-def _own(attempts: list[Attempt], measure: str, step_s: int) -> list[tuple[str, float]]:
+def _own(attempts: list[Attempt], measure: str, step_s: int) -> list[tuple[float, float]]:
     """Return (time, sum over the job's parts) of its own processes' use: the mean of each slot, node by node."""
     slots: dict[int, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
@@ -121,40 +121,32 @@ def _own(attempts: list[Attempt], measure: str, step_s: int) -> list[tuple[str, 
             series = (batch.get("attempts") or {}).get(attempt.key, {}).get(measure) or []
             for slot, value in _samples(span, batch, series, step_s):
                 slots[slot][node_id].append(value)
-    return [(_iso(slot), sum(sum(v) / len(v) for v in by.values())) for slot, by in sorted(slots.items())]
+    return [(slot, sum(sum(v) / len(v) for v in by.values())) for slot, by in sorted(slots.items())]
 
 
 def _cores(job: Job, attempts: list[Attempt], step_s: int, axis: dict[str, Any]) -> dict[str, Any]:
-    held: list[tuple[str, float | None]] = []
+    held: list[lines.Row] = []
     for attempt in reversed(attempts):
         end = attempt.ended_at or timezone.now()
         held += [
-            (attempt.started_at.isoformat(), attempt.cores),
-            (end.isoformat(), attempt.cores),
-            (end.isoformat(), None),
+            (attempt.started_at.timestamp(), attempt.cores),
+            (end.timestamp(), attempt.cores),
+            (end.timestamp(), None),
         ]
-    return figures.cores(_add_gaps(_own(attempts, "cpu_cores", step_s), step_s, 2), held, **axis)
+    return lines.cores(_add_gaps(_own(attempts, "cpu_cores", step_s), step_s, 2), held, **axis)
 
 
 def _memory(job: Job, attempts: list[Attempt], step_s: int, axis: dict[str, Any]) -> dict[str, Any]:
     used = [(at, mib / GIB_MIB) for at, mib in _own(attempts, "memory_mib", step_s)]
     limit = job.memory_mib / GIB_MIB if job.memory_mib else None
-    return figures.memory(_add_gaps(used, step_s, 2), limit, **axis)
+    return lines.memory(_add_gaps(used, step_s, 2), limit, **axis)
 
 
 def _add_gaps(rows: list[Any], step_s: int, width: int) -> list[Any]:
     """Put an empty row where nothing was measured for a while: a line across a gap would be invented."""
     out: list[Any] = []
     for row in rows:
-        if out and _unix(row[0]) - _unix(out[-1][0]) > max(3 * step_s, 15):
-            out.append((_iso(int(_unix(out[-1][0])) + step_s), *([None] * (width - 1))))
+        if out and row[0] - out[-1][0] > max(3 * step_s, 15):
+            out.append((out[-1][0] + step_s, *([None] * (width - 1))))
         out.append(row)
     return out
-
-
-def _iso(unix: int) -> str:
-    return datetime.fromtimestamp(unix, UTC).isoformat()
-
-
-def _unix(iso: str) -> float:
-    return datetime.fromisoformat(iso).timestamp()

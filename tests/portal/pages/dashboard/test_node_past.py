@@ -62,8 +62,8 @@ def node(cluster, now):
 def line(client, figure, words):
     answer = client.get(f"/cluster/n1/figures/{figure}{words}")
     assert answer.status_code == 200
-    trace = answer.json()["data"][0]
-    return [(datetime.fromisoformat(x).timestamp(), y) for x, y in zip(trace["x"], trace["y"], strict=True)]
+    trace = answer.json()["lines"][0]
+    return [*zip(trace["x"], trace["y"], strict=True)]
 
 
 @pytest.mark.parametrize("words", SHOWN)

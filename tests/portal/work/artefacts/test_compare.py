@@ -144,12 +144,12 @@ def test_how_it_went_and_the_curves_of_several_jobs_on_one_pair_of_axes(lena, cl
     assert found["Ran on"] == ["n1", "n1"]
     assert f"ends at #{one.job_id} 1.1, #{two.job_id} 2.05" in page
     figure = lena.get(url(*jobs, name="curve", curve="loss")).json()
-    assert [(line["name"], line["line"]["color"]) for line in figure["data"]] == [
+    assert [(line["name"], line["token"]) for line in figure["lines"]] == [
         (f"#{one.job_id}", "plot-1"),
         (f"#{two.job_id}", "plot-2"),
     ]
-    assert [line["y"][-1] for line in figure["data"]] == [1.1, 2.05]
-    assert lena.get(url(*jobs, name="curve", curve="loss", scale="log")).json()["layout"]["yaxis"] == {"type": "log"}
+    assert [line["y"][-1] for line in figure["lines"]] == [1.1, 2.05]
+    assert lena.get(url(*jobs, name="curve", curve="loss", scale="log")).json()["y"] == {"log": True}
     assert lena.get(url(*jobs, name="curve", curve="gone")).status_code == 404
     assert lena.get(url(*jobs, name="nothing")).status_code == 404
 
@@ -157,7 +157,7 @@ def test_how_it_went_and_the_curves_of_several_jobs_on_one_pair_of_axes(lena, cl
 def test_the_throughput_of_each_attempt_is_drawn_over_the_time_since_the_first_start(lena, cluster):
     attempt, other = cluster.running(), cluster.running()
     AttemptSpeed.objects.create(attempt=attempt, samples=600, seconds=60, at=attempt.job.submitted_at)
-    line = lena.get(url(attempt.job, other.job, name="speed")).json()["data"]
+    line = lena.get(url(attempt.job, other.job, name="speed")).json()["lines"]
     assert [each["name"] for each in line] == [f"#{attempt.job_id}"]
     assert line[0]["y"] == [10, 10, None]
     assert line[0]["x"][0] == pytest.approx(0, abs=0.1)
@@ -245,5 +245,5 @@ def test_many_attempts_are_read_up_to_a_number(lena, cluster, django_assert_max_
     for row in Attempt.objects.bulk_create(more):
         AttemptSpeed.objects.create(attempt=row, samples=1, seconds=1, at=now)
     with django_assert_max_num_queries(12):
-        line = lena.get(url(attempt.job, other, name="speed")).json()["data"][0]
+        line = lena.get(url(attempt.job, other, name="speed")).json()["lines"][0]
     assert len(line["x"]) == 3 * ATTEMPTS_MOST

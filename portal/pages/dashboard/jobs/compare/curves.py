@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from django.utils import timezone
@@ -13,11 +11,13 @@ from portal.foundation.errors import NotFound
 from portal.pages.dashboard.artefacts.curves import SCALES, SMOOTHINGS, choices_of, curves_of, smoothed_of
 from portal.pages.dashboard.artefacts.page import PAGE_PLOTS, REFRESH_S
 from portal.pages.dashboard.jobs.figures import job_figure_make
+from portal.pages.dashboard.parts import lines
 from portal.work.jobs.models import Attempt
 from portal.work.jobs.states import LIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from django.db.models import QuerySet
 
@@ -36,7 +36,6 @@ TRACES = {"gpu": "mean", "cores": "used", "memory": "used"}
 ATTEMPTS_MOST = 200
 LONG_MIN = 180
 Line = tuple[list[float], list[float | None]]
-LINEAR = {"type": "linear", "tickformatstops": [], "hoverformat": ",.4~g", "tickformat": "~s"}
 
 
 # ---- what the page says of them ----------------------------------------------------------------------------------------
@@ -113,19 +112,19 @@ def _plot(chosen: Chosen, figure: str, title: str, note: str, *, curve: str = ""
 
 
 def compared_figure(chosen: Chosen, name: str, curve: str) -> dict[str, Any]:
-    """Return a figure as JSON for Plotly; `curve`: the name of one. Raises NotFound where no job has it."""
+    """Return a drawing (see `parts.lines`); `curve`: the name of one. Raises NotFound where no job has it."""
     if name == "curve":
-        lines = [_curve(job, curve, float(chosen.smooth)) for job in chosen.jobs]
-        if not any(lines):
+        found = [_curve(job, curve, float(chosen.smooth)) for job in chosen.jobs]
+        if not any(found):
             raise NotFound("curve")
-        return _figure(chosen, lines, logarithmic=chosen.scale == "log", unit="")
+        return _figure(chosen, found, logarithmic=chosen.scale == "log", unit="")
     if name not in MEASURED:
         raise NotFound("figure")
-    lines = [_speed(job) if name == "speed" else _measured(job, name) for job in chosen.jobs]
-    longest = max((x[-1] for x, _ in filter(None, lines) if x), default=0.0)
+    found = [_speed(job) if name == "speed" else _measured(job, name) for job in chosen.jobs]
+    longest = max((x[-1] for x, _ in filter(None, found) if x), default=0.0)
     if longest > LONG_MIN:
-        lines = [line and ([x / 60 for x in line[0]], line[1]) for line in lines]
-    return _figure(chosen, lines, logarithmic=False, unit="h" if longest > LONG_MIN else "min")
+        found = [line and ([x / 60 for x in line[0]], line[1]) for line in found]
+    return _figure(chosen, found, logarithmic=False, unit="h" if longest > LONG_MIN else "min")
 
 
 def _curve(job: Job, name: str, smooth: float) -> Line | None:
@@ -154,31 +153,18 @@ def _speed(job: Job) -> Line | None:
 def _measured(job: Job, name: str) -> Line | None:
     """Return the curve of the job's own page, over the minutes since its first start."""
     figure = job_figure_make(job=job, name=name) if job.started_at else None
-    trace = next((each for each in (figure or {"data": []})["data"] if each["name"] == TRACES[name]), None)
-    if trace is None or not trace["x"]:
+    found = next((each for each in (figure or {"lines": []})["lines"] if each["name"] == TRACES[name]), None)
+    if found is None or not found["x"]:
         return None
-    return [_minutes(job, datetime.fromisoformat(at)) for at in trace["x"]], trace["y"]
+    began = job.started_at.timestamp()
+    return [(at - began) / 60 for at in found["x"]], found["y"]
 
 
-def _figure(chosen: Chosen, lines: Sequence[Line | None], *, logarithmic: bool, unit: str) -> dict[str, Any]:
-    data = [
-        _trace(f"#{job.number}", line, token, logarithmic=logarithmic)
-        for job, line, token in zip(chosen.jobs, lines, TOKENS, strict=False)
+def _figure(chosen: Chosen, found: Sequence[Line | None], *, logarithmic: bool, unit: str) -> dict[str, Any]:
+    drawn = [
+        lines.line(f"#{job.number}", token, *line, logarithmic=logarithmic)
+        for job, line, token in zip(chosen.jobs, found, TOKENS, strict=False)
         if line
     ]
-    axis = LINEAR | ({"ticksuffix": f" {unit}", "showticksuffix": "last", "tickformat": "~g"} if unit else {})
-    yaxis = {"type": "log"} if logarithmic else {"rangemode": "tozero"} if unit else {}
-    return {"data": data, "layout": {"xaxis": axis, "yaxis": yaxis, "meta": {"right_px": 24}}}
-
-
-def _trace(name: str, line: Line, token: str, *, logarithmic: bool) -> dict[str, Any]:
-    x, y = line
-    return {
-        "type": "scatter",
-        "mode": "lines+markers" if len(x) < 3 else "lines",
-        "name": escape(name),
-        "x": x,
-        "y": [value if value is not None and (value > 0 or not logarithmic) else None for value in y],
-        "line": {"color": token, "width": 1.8},
-        "connectgaps": False,
-    }
+    y: dict[str, Any] = {"log": logarithmic} | ({"low": 0} if unit else {})
+    return {"x": {"kind": "since", "unit": unit} if unit else {"kind": "step"}, "y": y, "lines": drawn, "right_px": 24}

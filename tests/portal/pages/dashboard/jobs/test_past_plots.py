@@ -67,7 +67,7 @@ def allocated(attempt, node):
 
 def lines(client, attempt, name):
     figure = client.get(reverse("job-figure", args=[str(attempt.job_id), name])).json()
-    return {each["name"]: [value for value in each["y"] if value is not None] for each in figure["data"]}
+    return {each["name"]: [value for value in each["y"] if value is not None] for each in figure["lines"]}
 
 
 @pytest.mark.parametrize("days", [2, 80])
@@ -96,7 +96,7 @@ def test_a_line_of_means_is_not_broken_up(owner, cluster):
     measured(cluster.node, attempt)
     telemetry_roll_up()
     figure = owner.get(reverse("job-figure", args=[str(attempt.job_id), "memory"])).json()
-    assert None not in figure["data"][0]["y"]
+    assert None not in figure["lines"][0]["y"]
 
 
 def test_a_job_of_two_minutes_has_its_plots_too(owner, cluster):

@@ -10,14 +10,9 @@ TOKENS = set(re.findall(r"--b-([a-z0-9-]+):", Path("static/css/tokens.css").read
 
 
 def every_figure():
-    wide = [(at, value, value, value) for at, value in ROWS]
     yield figures.latency_ratio(ROWS, ROWS)
     yield figures.course([("GPU active", "plot-1", ROWS), ("CPU active", "plot-3", [])], start=START, end=END, high=100)
     yield figures.fragments([(START, 1, 4, 2), (END, None, None, None)])
-    yield figures.gpu_use(wide, start=START, end=END, now=END)
-    yield figures.cores(ROWS, ROWS, start=START, end=END, now=END)
-    yield figures.memory(ROWS, 24.0, start=START, end=END, now=None)
-    yield figures.node_use(ROWS, "plot-1", start=START, end=END)
 
 
 def colours(node, key=""):
@@ -55,25 +50,6 @@ def test_fragments_are_stacked_and_end_in_their_sum():
     assert figure["layout"]["barmode"] == "stack"
     assert [trace["y"] for trace in figure["data"]] == [[1, None], [4, None], [2, None]]
     assert figure["layout"]["annotations"][0]["text"] == "7"
-
-
-def test_strips_share_the_timelines_axis():
-    for figure in (figures.cores(ROWS, ROWS, start=START, end=END), figures.memory(ROWS, None, start=START, end=END)):
-        assert figure["layout"]["xaxis"]["range"] == [START, END]
-        assert figure["layout"]["meta"]["strip"] is True
-        assert figure["layout"]["shapes"] == []
-
-
-def test_percentages_have_a_fixed_range():
-    figure = figures.gpu_use([(START, 10.0, 5.0, 20.0)], start=START, end=END)
-    assert figure["layout"]["yaxis"]["range"] == [0, 104]
-
-
-def test_the_memory_limit_is_a_dotted_line_with_its_value_on_the_axis():
-    layout = figures.memory(ROWS, 24.0, start=START, end=END)["layout"]
-    assert layout["shapes"][-1]["y0"] == 24.0
-    assert layout["shapes"][-1]["line"]["dash"] == "dot"
-    assert 24.0 in layout["yaxis"]["tickvals"]
 
 
 def test_end_labels_do_not_stand_on_each_other():
