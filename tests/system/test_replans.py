@@ -118,7 +118,7 @@ def the_pages_curve_has_no_break(berth, training, told):
         assert path in browser.get(f"/jobs/{training}/").text
 
         def drawn():
-            (line,) = browser.get(path).json()["data"]
+            (line,) = browser.get(path).json()["lines"]
             return line if {step for step, _ in told} <= set(line["x"]) else None
 
         line = berth.wait(drawn, limit_s=60, what="all that the log tells on the curve")

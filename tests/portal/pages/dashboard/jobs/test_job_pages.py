@@ -335,7 +335,7 @@ def test_bulk_redirects_only_within_the_site(owner, world):
 def test_figures_are_json_and_unknown_ones_missing(owner, world):
     attempt = world.running()
     for name in ("gpu", "cores", "memory"):
-        assert "data" in owner.get(reverse("job-figure", args=[str(attempt.job_id), name])).json()
+        assert "lines" in owner.get(reverse("job-figure", args=[str(attempt.job_id), name])).json()
     assert owner.get(reverse("job-figure", args=[str(attempt.job_id), "other"])).status_code == 404
 
 
