@@ -175,6 +175,7 @@ def test_a_run_groups_files_tries_again_and_tells_of_all_that_happened(tmp_path,
 
 
 @pytest.mark.impure
+@pytest.mark.flaky(reruns=1)  # xdist has been seen to miss a SIGINT, once in many runs
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_however_a_run_is_stopped_all_that_it_started_ends(tmp_path, mark, number):
     running = subprocess.Popen(**command_in(tmp_path, leaving(mark, 300)), start_new_session=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOOK_S = 0.02
+UNKNOWN_CODE = 1
 
 
 class Born:
@@ -30,9 +31,15 @@ class Born:
 
     def poll(self) -> int | None:
         if self.returncode is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.returncode = os.waitstatus_to_exitcode(status)
+            try:
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+            except (
+                ChildProcessError
+            ):  # somebody else has waited for it: its exit code is lost, as `subprocess` has it too
+                self.returncode = UNKNOWN_CODE
+            else:
+                if pid:
+                    self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:

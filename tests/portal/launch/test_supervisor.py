@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import stat
+import subprocess
 import sys
 import time
 import timeit
@@ -15,6 +16,7 @@ from portal.foundation.errors import LaunchError
 from portal.foundation.layout import read_json, write_private
 from portal.launch.guarded import guarded_argv
 from portal.launch.processes import identity, together
+from portal.launch.processes.children import UNKNOWN_CODE, Born
 from portal.launch.processes.supervisor import (
     FIRST_DELAY_S,
     LONGEST_DELAY_S,
@@ -237,6 +239,12 @@ def told_by(layout, name):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="there are no subreapers elsewhere")
+def test_a_child_that_somebody_else_has_waited_for_has_ended():
+    done = subprocess.Popen(["true"])
+    done.wait()
+    assert Born(done.pid).poll() == UNKNOWN_CODE
+
+
 def test_services_that_start_together_are_each_a_process_of_ours_that_has_loaded_all(
     supervisor, layout, told, start_together
 ):
