@@ -8,6 +8,7 @@ import subprocess
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from portal.foundation.alive import VARIABLE
@@ -16,7 +17,6 @@ from portal.launch.processes.identity import identity_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 LOOK_S = 0.02
 UNKNOWN_CODE = 1
@@ -33,10 +33,10 @@ class Born:
         if self.returncode is None:
             try:
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
-            except (
-                ChildProcessError
-            ):  # somebody else has waited for it: its exit code is lost, as `subprocess` has it too
-                self.returncode = UNKNOWN_CODE
+            except ChildProcessError:
+                if Path(f"/proc/{self.pid}").exists():  # it lives and is no child of ours: nothing may begin beside it
+                    raise
+                self.returncode = UNKNOWN_CODE  # somebody else has waited for it, and has its exit code
             else:
                 if pid:
                     self.returncode = os.waitstatus_to_exitcode(status)
