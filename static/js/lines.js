@@ -21,8 +21,8 @@
   }
   const withUnit = (value, y) => number(value, y.digits) + (y.unit ? `\u202f${y.unit}` : "");
   function place(x, axis, step) { // a place on the axis, in words
-    if (axis.kind !== "time") { return number(x) + (axis.unit ? `\u202f${axis.unit}` : ""); }
     const at = new Date(1000 * x);
+    if (axis.kind !== "time" || Number.isNaN(at.getTime())) { return number(x) + (axis.unit ? `\u202f${axis.unit}` : ""); } // a job writes any time
     return step >= 86400 ? Berth.dayOf(at) : step < 60 ? Berth.clock(at) : Berth.minuteOf(at);
   }
 
