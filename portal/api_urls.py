@@ -6,9 +6,11 @@ from drf_spectacular.views import SpectacularSwaggerView
 from portal.foundation.api.schema import SchemaView
 from portal.pages.laboratory.api import simulations, traces
 from portal.people.accounts import api as accounts
+from portal.people.tenants.authentication import BrowserSession
 from portal.planning.estimation.api import NeighboursView
 from portal.planning.offers import api as offers
 from portal.planning.rounds import api as rounds
+from portal.planning.rounds.read.cores import import_starts
 from portal.planning.sharing import api as sharing
 from portal.planning.templating import api as templating
 from portal.work.artefacts.api import JobArtefactsTarView, JobArtefactsView, JobArtefactView
@@ -21,16 +23,21 @@ from portal.work.jobs.api.me import MeView
 from portal.work.secrets import api as secrets
 from portal.work.uploads import api as uploads
 
+DOCS = SpectacularSwaggerView.as_view(
+    url_name="api-schema", template_name="api/docs.html", authentication_classes=[BrowserSession]
+)
+
 urlpatterns = [
     path("schema", SchemaView.as_view(), name="api-schema"),
-    path("docs", SpectacularSwaggerView.as_view(url_name="api-schema", template_name="api/docs.html"), name="api-docs"),
+    path("docs", DOCS, name="api-docs"),
     path("me", MeView.as_view(), name="api-me"),
     path("jobs", jobs.JobsView.as_view(), name="api-jobs"),
     path("jobs/plan", rounds.JobsPlanView.as_view(), name="api-jobs-plan"),
-    path("jobs/import", descriptions.JobsImportView.as_view(), name="api-jobs-import"),
+    path("jobs/import", descriptions.JobsImportView.as_view(begins_for=import_starts), name="api-jobs-import"),
     path("jobs/<str:number>", jobs.JobView.as_view(), name="api-job"),
     path("jobs/<str:number>/description", JobDescriptionView.as_view(), name="api-job-description"),
     path("jobs/<str:number>/logs", JobLogsView.as_view(), name="api-job-logs"),
+    path("jobs/<str:number>/similar", rounds.JobSimilarView.as_view(), name="api-job-similar"),
     path("jobs/<str:number>/explain", offers.JobExplainView.as_view(), name="api-job-explain"),
     path("jobs/<str:number>/offers", offers.JobOffersView.as_view(), name="api-job-offers"),
     path("jobs/<str:number>/artefacts", JobArtefactsView.as_view(), name="api-job-artefacts"),

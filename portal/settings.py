@@ -6,8 +6,8 @@ from pathlib import Path
 
 import dj_database_url
 
-from portal.foundation.console.site import CONFIGURATION
 from portal.foundation.environment import env
+from portal.foundation.job_names import domain
 from portal.foundation.redis_urls import channels_host, kombu_url
 from portal.foundation.secret_key import key_read
 
@@ -18,6 +18,7 @@ DEBUG = env("BERTH_DEBUG")
 BASE_URL = env("BERTH_BASE_URL")
 SECRET_KEY, SECRET_KEY_PROBLEM = key_read(Path(env("BERTH_SECRET_KEY_FILE") or DATA_DIR / "secret-key"))
 ALLOWED_HOSTS = env("BERTH_ALLOWED_HOSTS").split(",")
+JOBS_DOMAIN = domain(env("BERTH_JOBS_NAMES"), base_url=BASE_URL, allowed=ALLOWED_HOSTS)
 CSRF_TRUSTED_ORIGINS = [BASE_URL] if BASE_URL.startswith("http") else []
 ROOT_URLCONF = "portal.urls"
 ASGI_APPLICATION = "portal.asgi.application"
@@ -30,9 +31,7 @@ FORMAT_MODULE_PATH = "portal.foundation.formats"
 APPEND_SLASH = True
 
 INSTALLED_APPS = [
-    "unfold",
-    "unfold.contrib.filters",
-    "django.contrib.admin.apps.SimpleAdminConfig",  # portal.urls finds the console's pages: only who serves them loads them
+    "portal.foundation.console.apps.ConsoleConfig",  # portal.urls finds the console's pages: only who serves them loads them
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -53,6 +52,7 @@ INSTALLED_APPS = [
     "portal.work.jobs",
     "portal.people.accounts",
     "portal.work.artefacts",
+    "portal.work.sweeps",
     "portal.work.notifications",
     "portal.planning.estimation",
     "portal.planning.rounds",
@@ -163,6 +163,9 @@ AXES_VERBOSE = False
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = BASE_URL.startswith("https://")
+# Jobs' pages may share the portal's site, and a page may set cookies for its whole site: not with these names.
+HOST_ONLY = "__Host-" if SESSION_COOKIE_SECURE else ""
+SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"{HOST_ONLY}sessionid", f"{HOST_ONLY}csrftoken"
 SECURE_HSTS_SECONDS = env("BERTH_HSTS_S") if SESSION_COOKIE_SECURE else 0
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -213,8 +216,6 @@ SPECTACULAR_SETTINGS = {
         "MemberRole": "portal.people.tenants.models.Membership.Role",
     },
 }
-UNFOLD = CONFIGURATION
-
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -6,10 +6,10 @@ from django.urls import include, path
 from portal.operate.health.gpus import gpu_metrics
 from portal.operate.health.health import healthz, livez
 from portal.operate.health.prometheus import metrics
-from portal.people.accounts.forms import ConsoleSignInForm
+from portal.pages.dashboard.console.home import home
 
 admin.autodiscover()
-admin.site.login_form = ConsoleSignInForm
+admin.site.index = home
 
 urlpatterns = [
     path("admin/", admin.site.urls),

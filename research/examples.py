@@ -70,19 +70,24 @@ EXAMPLES: dict[str, list[Example]] = {
         Example(" tenant", "view={tenant}"),
         Example(" cluster", "view=cluster"),
     ],
-    "home-part": each("name", "needs jobs share changes cluster", "view=mine"),
-    "overview-fragment": each("name", "head tiles notice problems nodes next tenants rounds"),
-    "figure": each("name", "latency-ratio fragments"),
-    "queue": [PLAIN, Example(" arrays", "fragment=arrays")],
+    "home-part": each("name", "needs jobs share cluster", "view=mine"),
+    "overview-fragment": each("name", "problems tiles nodes waits unused"),
+    "queue": [PLAIN, Example(" list", "fragment=list")],
     "cluster-board": [PLAIN, Example(" 24 h", "h=24")],
     "cluster-rows": [Example("", "by=type&group={gpu_type}")],
-    "cluster-fragment": each("name", "blocks nodes events"),
-    "node-fragment": each("fragment", "gpus jobs card"),
+    "cluster-fragment": each("name", "free nodes starts"),
+    "node-fragment": each("fragment", "now gpus happened card"),
     "node-figure": each("figure", "gpu gpu-memory power temperature cores memory network disk"),
     "sharing-curve": [],  # of a proposal, and none was trained
     "rounds": [PLAIN, Example(" table", "fragment=table")],
-    "rounds-metrics": [PLAIN, Example(" 7 days", "range=7d"), Example(" rounds", "fragment=rounds&range=7d")],
-    "rounds-figure": each("name", "active queue latency-ratio fragments", "range=1h", "range=7d"),
+    "rounds-metrics": [
+        PLAIN,
+        Example(" 7 days", "range=7d"),
+        Example(" nodes", "fragment=nodes&range=7d"),
+        Example(" blocks", "fragment=blocks", "operators"),
+    ],
+    "sharing": [PLAIN, Example(" parts", "fragment=1")],
+    "rounds-figure": each("name", "gpu cpu wait fragments waiting ended", "range=1h", "range=7d"),
     "tenant-usage": [PLAIN, Example(" 30 days", "range=30d")],
     "invitation": [],  # its secret is shown once
     "help": [PLAIN, Example(" found", "q=window")],
@@ -92,21 +97,29 @@ EXAMPLES: dict[str, list[Example]] = {
     "job-compare": [
         PLAIN,
         Example(" one", "job={ended}", "tenant"),
+        Example(" table", f"{PAIR}&fragment=table", "tenant"),
         Example(" three", f"{PAIR}&job={{waiting}}", "tenant"),
     ],
     "job-compare-figure": each("name", "speed gpu memory", PAIR),
     "job-submit": [PLAIN, Example(" again", "from={ended}", "tenant")],
     "job-detail": of("running", "waiting", "ended", "failed", "array"),
     "job-tasks": of("array"),
+    "array-figure": [
+        Example(label, f"metric=loss{query}", args={"number": "{array}"})
+        for label, query in (("", ""), (" against", "&against=rate"))
+    ],
+    "array-csv": of("array"),
     "job-explain": of("waiting", "running"),
     "job-figure": each("name", "gpu cores memory"),
     "job-fragment": [
-        *each("name", "header body timeline log artefacts"),
+        *each("name", "header body over timeline log artefacts chain"),
         *each("name", "body", number="{waiting}"),
-        *each("name", "header array tasks", number="{array}"),
+        *each("name", "body strip curves", number="{ended}"),
+        *each("name", "header array tasks chain", number="{array}"),
     ],
+    "job-sent": [],  # it names a file that came with a job
     "job-waiting": of("waiting"),
-    "job-what-if": of("waiting"),
+    "job-port": [],  # it leads to another origin
     "job-artefacts-fragment": each("name", "tree shown"),
     "job-artefacts-figure": [],  # these name a file that a job wrote
     "job-artefacts-picture": [],
@@ -115,9 +128,9 @@ EXAMPLES: dict[str, list[Example]] = {
     "laboratory": [PLAIN, Example(" table", "fragment=table")],
     "laboratory-new": [PLAIN, Example(" again", "from={simulation}", "owner")],
     "laboratory-detail": [PLAIN, Example(" state", "fragment=state"), Example(" progress", "fragment=progress")],
-    "laboratory-figure": each("name", "cdf-jct-h active-rate fragments tenants"),
+    "laboratory-figure": each("name", "held"),
     "laboratory-compare": [Example("", RUNS)],
-    "laboratory-compare-figure": each("name", "cdf-lr", RUNS),
+    "laboratory-compare-figure": each("name", "held", RUNS),
     "api-job": of("waiting", "running"),
     "api-job-explain": of("waiting", "running"),
     "api-job-artefact": [],  # these name a file that a job wrote

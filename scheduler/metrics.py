@@ -214,6 +214,16 @@ def _weighted(lengths: Sequence[float], values: Sequence[float | None]) -> float
     return math.fsum(map(mul, lengths, known)) / whole_s
 
 
+def means_over(
+    plannings: Sequence[tuple[float, Figures]], until_s: float, names: Iterable[str], *, hold_s: float = math.inf
+) -> dict[str, float | None]:
+    """The time-weighted means of these figures of plannings, (seconds, figures by name), ascending, until then."""
+    begins_s = [at_s for at_s, _ in plannings]
+    ends_s = [*begins_s, until_s][1:]
+    lengths = [min(hold_s, max(0.0, end_s - at_s)) for at_s, end_s in zip(begins_s, ends_s, strict=True)]
+    return {name: _weighted(lengths, [each.get(name) for _, each in plannings]) for name in names}
+
+
 def over_round(
     plannings: Sequence[tuple[float, Figures]], until_s: float, *, hold_s: float = math.inf
 ) -> dict[str, float | None]:
@@ -222,10 +232,7 @@ def over_round(
     Of ROUND_MEANS the time-weighted mean, of the largest live LR and of the fragments the largest (`fragments_most`). RAQLR
     looks back by itself: its last.
     """
-    begins_s = [at_s for at_s, _ in plannings]
-    ends_s = [*begins_s, until_s][1:]
-    lengths = [min(hold_s, max(0.0, end_s - at_s)) for at_s, end_s in zip(begins_s, ends_s, strict=True)]
-    figures = {name: _weighted(lengths, [each.get(name) for _, each in plannings]) for name in ROUND_MEANS}
+    figures = means_over(plannings, until_s, ROUND_MEANS, hold_s=hold_s)
     largest = [value for _, each in plannings if (value := each.get("live_lr_max")) is not None]
     last = plannings[-1][1].get("raqlr") if plannings else None
     most = [value for _, each in plannings if (value := _fragments_most(each)) is not None]

@@ -39,7 +39,8 @@ def living():
     """Return our descendants that run. Collect those that have ended."""
     found = []
     for process in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):
+        # A process whose first thread has ended looks like one that is over, and cannot be collected yet.
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
             if process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
             elif process.ppid() == os.getpid():

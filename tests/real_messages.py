@@ -61,7 +61,7 @@ REPORT_FIELDS: dict[str, Any] = {
 REPORTS: dict[str, Any] = {
     "boot_id": "boot-1",
     "reports": [{**PART, "sequence": 1, "state": "running", **REPORT_FIELDS}],
-    "holding": [{**PART, "cores_sequence": 0}],
+    "holding": [{**PART, "cores_sequence": 0, "ports": []}],
     "problems": [],
     "disk": {"free_mib": 1000, "total_mib": 2000, "low": False},
     "health": {"findings": [], "outside": []},

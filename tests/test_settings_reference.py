@@ -13,7 +13,7 @@ from portal.reference import INTERNAL
 from workers.agent.settings import SETTINGS, variable_of
 
 ROOT = Path(__file__).resolve().parents[1]
-DIMENSIONS = {"_s": "s", "_hours": "h", "_days": "days", "_MIB": "MiB", "_S": "s", "_MINUTES": "min"}
+DIMENSIONS = {"_s": "s", "_hours": "h", "_days": "days", "_MIB": "MiB", "_MIB_S": "MiB/s", "_S": "s", "_MINUTES": "min"}
 EVERY = [*((each.name, each) for each in (*KNOBS, *VARIABLES)), *((variable_of(each), each) for each in SETTINGS)]
 VARIABLE = re.compile(r"\bBERTH_[A-Z][A-Z_]*[A-Z]\b")
 
@@ -53,7 +53,9 @@ def test_a_stale_file_is_noticed(settings, tmp_path):
 def test_each_setting_says_what_it_is_and_when_to_turn_it_and_may_have_its_default():
     wrong = []
     for name, each in EVERY:
-        units = {unit for ending, unit in DIMENSIONS.items() if name.endswith(ending)}
+        units = (
+            {DIMENSIONS[max(endings, key=len)]} if (endings := [e for e in DIMENSIONS if name.endswith(e)]) else set()
+        )
         said = each.meaning.endswith(".") and each.turn_when.endswith(".") and each.default_words and each.range_words
         numeric = isinstance(each.default, int | float) and not isinstance(each.default, bool)
         if not said or units - {each.unit} or (numeric and each.check(each.default) != each.default):

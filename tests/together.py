@@ -87,6 +87,7 @@ class Together:
 
 
 KEPT = pytest.StashKey()
+FAILED_IN = pytest.StashKey()
 
 
 @pytest.fixture(scope="session")
@@ -134,15 +135,22 @@ def pytest_runtest_makereport(item):
     report = yield
     if report.failed and (made := item.config.stash.get(KEPT, None)):
         made.failures += 1
+        item.stash[FAILED_IN] = getattr(item, "execution_count", 0)
     return report
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item, nextitem):
-    """End a group's Berth with its last test, for it idles at five seconds of processor time a minute."""
+    """End a group's Berth with its last test, for it idles at five seconds of processor time a minute.
+
+    Its fixtures of wider scope stay for a test that is run again, and they need it.
+    """
     try:
         return (yield)
     finally:
         made = item.config.stash.get(KEPT, None)
-        if made and (nextitem is None or group_of(item) != group_of(nextitem)):
+        again = item.get_closest_marker("flaky") and item.stash.get(FAILED_IN, None) == 1 == getattr(
+            item, "execution_count", 0
+        )
+        if made and not again and (nextitem is None or group_of(item) != group_of(nextitem)):
             made.end()

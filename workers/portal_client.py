@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ArtefactsAnswer,
         ArtefactsRequest,
         Hello,
+        LeaveBody,
         LogAnswer,
         LogsAnswer,
         LogsBody,
@@ -144,7 +145,7 @@ def _told_at(refusal: PortalRefusedError) -> LogAnswer:
 def _answer_of(response: httpx2.Response, path: str) -> Any:
     """Return the value of an answer. Raises ValueError without JSON, PortalAwayError for an answer of a stranger."""
     answer = response.json() if response.content else None
-    if path == "telemetry":
+    if path in {"telemetry", "leave"}:
         return answer
     if not isinstance(answer, dict):
         raise PortalAwayError(f"a stranger answers {path}, and no portal: it says no object")
@@ -243,6 +244,9 @@ class Portal:
     async def report(self, body: ReportBody) -> ReportAnswer:
         answer: ReportAnswer = await self._call("POST", "report", json=body, tell_skew=True)
         return answer
+
+    async def leave(self, body: LeaveBody) -> None:
+        await self._call("POST", "leave", json=body)
 
     async def telemetry(self, body: Telemetry) -> None:
         await self._call("POST", "telemetry", json=body)

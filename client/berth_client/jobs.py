@@ -92,6 +92,9 @@ class Jobs(Rest):
     ) -> JobDetail:
         """Change a waiting job, or make a running one's time limit longer. None leaves a thing as it is."""
 
+    @operation("GET", "/jobs/{number}/similar")
+    def jobs_similar(self, number: int | str) -> dict[str, Any]: ...
+
     @operation("GET", "/jobs/{number}/explain")
     def jobs_explain(self, number: int | str, *, what_if: bool = False) -> Explanation: ...
 

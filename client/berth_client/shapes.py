@@ -218,6 +218,7 @@ class Plan(TypedDict):
     age_s: float | None
     age_source: str
     start: dict[str, Any] | None
+    similar: dict[str, Any] | None
 
 
 class Offer(TypedDict):
@@ -341,6 +342,7 @@ class Explanation(TypedDict, total=False):
     best_rejected: dict[str, Any] | None
     predicted_start: dict[str, Any] | None
     predicted_start_missing: str | None
+    expected_end: dict[str, Any] | None
     larger_sentence: str | None
     what_would_start: Any
 

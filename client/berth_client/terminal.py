@@ -35,6 +35,15 @@ class Terminals(Rest):
         talk.send(json.dumps({"columns": columns, "rows": rows, "command": command, "plain": plain}))
         return talk
 
+    def jobs_ssh(self, number: int | str, key: str, *, rank: int = 0, user: str = "berth") -> Duplex:
+        """Open the way to a server of ssh in a running job, which lets in `key` under the name `user`.
+
+        Texts are those of `jobs_terminal`. The first line of the binary messages is the server's own public key.
+        """
+        talk = self._open(number, "terminal", rank, "opens no terminal")
+        talk.send(json.dumps({"ssh": key, "user": user}))
+        return talk
+
     def jobs_forward(self, number: int | str, port: int, *, rank: int = 0) -> Duplex:
         """Open the way to a port that a running job listens on; `forwarding.Connections` speaks over it.
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import admin
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest
-from unfold.admin import TabularInline
 
 from portal.cluster import admin_joining
 from portal.cluster.models import Gpu, GpuType, JoinToken, NamedEnvironment, Node, NodeEvent
@@ -15,11 +14,11 @@ from portal.cluster.services import health, joining, operating, sharing
 from portal.foundation.console.base import (
     Command,
     ConsoleAdmin,
+    ConsoleInline,
     DescribeForm,
     GpuForm,
     GpuReasonForm,
     HeartbeatForm,
-    OperatorOnly,
     ReasonForm,
     adopt,
     calls,
@@ -63,11 +62,9 @@ UUID = column("uuid", "UUID")
 GPU_TYPE = column("gpu_type", "GPU type")
 
 
-class GpuInline(OperatorOnly, TabularInline):
+class GpuInline(ConsoleInline):
     model = Gpu
     fields = readonly_fields = ("index", UUID, "memory", "mode", "missing_since", "state")
-    extra = 0
-    hide_title = True
     verbose_name_plural = "GPUs"
 
     @admin.display(description="Takes jobs")
@@ -79,11 +76,9 @@ class GpuInline(OperatorOnly, TabularInline):
         return mib(obj.memory_mib)
 
 
-class NodeEventInline(OperatorOnly, TabularInline):
+class NodeEventInline(ConsoleInline):
     model = NodeEvent
     fields = readonly_fields = ("at", "kind", "detail", "actor_name")
-    extra = 0
-    hide_title = True
     per_page = 20
     verbose_name_plural = "What happened to it"
 
@@ -129,7 +124,8 @@ class NodeAdmin(ConsoleAdmin):
         Command(
             "describe",
             "Rack and label",
-            "The overview and the cluster page group nodes by rack and label. Where jobs run does not depend on them.",
+            "The overview and the cluster page group nodes by rack and label. Jobs over several nodes keep to one rack where "
+            "they can. Wider levels go before it: hall 1/row 3/rack 12.",
             calls(operating.node_describe, "node"),
             lambda node: node is not None,
             form=DescribeForm,

@@ -11,12 +11,12 @@ from django.conf import settings
 from django.contrib import admin
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminTextInputWidget
 
 from portal.cluster.selectors import software_told
 from portal.cluster.services import joining, operating
 from portal.cluster.services.joining import join_line
 from portal.foundation.console.base import Command, ConsoleAdmin, adopt, always, calls
+from portal.foundation.console.fields import ConsoleForm
 from portal.foundation.console.show import mark
 from portal.foundation.errors import BerthError
 from portal.foundation.layout import Layout, read_json
@@ -91,23 +91,19 @@ class NamedEnvironmentAdmin(ConsoleAdmin):
         adopt(obj, made)
 
 
-class JoinTokenForm(forms.Form):
+class JoinTokenForm(ConsoleForm):
     name = forms.CharField(
         required=False,
         max_length=100,
         label="Node's name",
-        widget=UnfoldAdminTextInputWidget,
         help_text="Only a node of this name may use it. Empty: any name, by default the machine's.",
     )
-    hours = forms.IntegerField(
-        initial=24, min_value=1, max_value=720, label="Good for (h)", widget=UnfoldAdminIntegerFieldWidget
-    )
+    hours = forms.IntegerField(initial=24, min_value=1, max_value=720, label="Good for (h)")
     uses = forms.IntegerField(
         initial=1,
         min_value=1,
         max_value=1000,
         label="Uses",
-        widget=UnfoldAdminIntegerFieldWidget,
         help_text="How many nodes may join with it.",
     )
 

@@ -56,11 +56,6 @@ def unheld(gpus: GpuQuerySet) -> GpuQuerySet:
     return gpus.filter(~Exists(held))
 
 
-def whole_gpus() -> GpuQuerySet:
-    """Return those that a job may have whole: of these the unheld ones are idle, on nodes that take jobs."""
-    return Gpu.objects.takes_jobs().filter(mode=Gpu.Mode.EXCLUSIVE)
-
-
 def free_by_node(nodes: Collection[Node]) -> dict[int, Free]:
     """Return the free GPUs of each of these nodes, by id; a node that takes no jobs has none. One query."""
     open_gpus = unheld(Gpu.objects.takes_jobs().filter(node__in=among(node.pk for node in nodes))).order_by()

@@ -109,7 +109,10 @@ class Node(models.Model):
     unsettled_since = models.DateTimeField(
         null=True, blank=True, help_text="Restored from a backup; it has not said since what runs on it."
     )
-    dead_at = models.DateTimeField(null=True, blank=True, help_text="Declared dead by an operator.")
+    dead_at = models.DateTimeField(null=True, blank=True, help_text="Declared dead by an operator, or left.")
+    left_at = models.DateTimeField(
+        null=True, blank=True, help_text="Its agent ended with its parts, as at the end of an allocation."
+    )
     revision = models.PositiveBigIntegerField(default=1)
     refused_messages = models.PositiveBigIntegerField(default=0, help_text="Outdated messages that were refused.")
     disk_free_mib = models.PositiveBigIntegerField(null=True, blank=True, help_text="Free where its jobs write.")
@@ -170,6 +173,11 @@ class Node(models.Model):
         live = self.live or {}
         fresh = timezone.now().timestamp() - live.get("at", 0) < SAMPLE_FRESH_S
         return live.get("gpus", {}) if fresh else {}
+
+    @property
+    def unused_gpus(self) -> dict[str, float]:
+        """Return since when GPUs have not computed, Unix seconds by index; {} where that is not known now."""
+        return self.live.get("unused", {}) if self.live_gpus else {}
 
     @property
     def is_schedulable(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Exists, Max, OuterRef, Prefetch
 
-from portal.cluster.gpu_states import ONE_EACH, instance_of, only_instances, unheld, whole_gpus
+from portal.cluster.gpu_states import ONE_EACH, instance_of, only_instances
 from portal.cluster.models import Gpu, GpuType, NamedEnvironment, Node, NodeEvent
 from portal.foundation.errors import BerthError, NotFound
 
@@ -163,25 +163,3 @@ def gpus_by_type() -> dict[int, dict[str, int]]:
         if name is not None:
             found[node][name] = count
     return found
-
-
-SCHEDULABLE_BY = ("last_contact_at", "dead_at", "drained_at", "disk_low")
-"""The fields that `Node.is_schedulable` reads; the rest of a row is wide, and a thousand of them take a tenth of a second."""
-
-
-def idle_blocks() -> dict[str, list[int]]:
-    """Return for each GPU type the idle GPUs of each of its nodes that take jobs, shared ones left out. Three queries.
-
-    Instances are no block together: each is one of its own.
-    """
-    nodes = Node.objects.alive().filter(drained_at=None, gpu_type__isnull=False)
-    whole = whole_gpus().with_type().order_by()
-    idle = unheld(whole).values_list("node_id", "type_name").annotate(n=Count("pk"))
-    found = {row[:2]: row[2] for row in idle}
-    able = {node.pk for node in nodes.only(*SCHEDULABLE_BY) if node.is_schedulable}
-    blocks: dict[str, list[int]] = defaultdict(list)
-    for node, name in whole.order_by("node_id").values_list("node_id", "type_name").distinct():
-        if node in able and name is not None:
-            idle_there = found.get((node, name), 0)
-            blocks[name] += [1] * idle_there if instance_of(name) else [idle_there]
-    return blocks

@@ -22,6 +22,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
+from portal.cluster.last_sample import live_sample, memory_share, unused_gpus
 from portal.cluster.models import Node, TelemetryBlock, TelemetryFrame, TelemetryMean
 from portal.cluster.services.contact import node_seen
 from portal.foundation.bulk import among
@@ -53,33 +54,9 @@ def telemetry_store(*, node: Node, batch: Mapping[str, Any]) -> None:
     packed = frame_pack({name: batch[name] for name in batch if name != "boot_id"})
     with transaction.atomic():
         TelemetryFrame.objects.bulk_create([TelemetryFrame(node=node, at=start, packed=packed)], ignore_conflicts=True)
-        node_seen(node=node, live=live_sample(batch), memory_share=memory_share(batch))
+        live = {**live_sample(batch), "unused": unused_gpus(batch, node.live or {})}
+        node_seen(node=node, live=live, memory_share=memory_share(batch))
     node_measured(node.name)
-
-
-def memory_share(batch: Mapping[str, Any]) -> float | None:
-    """Return the mean part of the memory's bandwidth (0 to 1) that was in use; None where it was not measured."""
-    series = (batch.get("host") or {}).get("memory_share") or ()
-    known = [value for value in series if value is not None]
-    return sum(known) / len(known) / 100 if known else None
-
-
-def live_sample(batch: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the last sample of a batch: `{"at", "gpus": {index: {measure: value}}, "host": {measure: value}}`."""
-
-    def last(series: Mapping[str, Any]) -> dict[str, float]:
-        return {
-            name: values[-1]
-            for name, values in series.items()
-            if isinstance(values, list) and values and values[-1] is not None
-        }
-
-    return {
-        "at": batch["start"] + (batch["count"] - 1) * batch["period_s"],
-        "gpus": {index: last(series) for index, series in (batch.get("gpus") or {}).items()},
-        "host": last(batch.get("host") or {}),
-        "attempts": {key: last(series) for key, series in (batch.get("attempts") or {}).items()},
-    }
 
 
 def frame_pack(value: Any, *, level: int = LEVEL) -> bytes:

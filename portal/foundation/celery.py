@@ -36,6 +36,7 @@ app.autodiscover_tasks(
         "portal.launch",
         "portal.operate.backups",
         "portal.work.artefacts",
+        "portal.work.sweeps",
     ]
 )
 

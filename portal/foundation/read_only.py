@@ -1,7 +1,7 @@
 """Get rid of the parts that a process keeps of a database that was read-only for a while.
 
 A connection that was opened meanwhile stays read-only: SQLite's, and one to a Postgres server that another has replaced. It
-is closed at the end of its request or task. SQLite also keeps its `-shm` file, open for reading alone, as long as the process
+is closed at the end of its request or task. SQLite also keeps its `-shm` file, open only for reading, as long as the process
 has any connection: each new one is read-only too. Nothing but a new process helps: a service ends itself, and the supervisor
 starts it again (docs/decisions/0247).
 """

@@ -12,6 +12,7 @@ from pathlib import Path
 from portal.foundation.environment import env
 from portal.foundation.environment.variables import VARIABLES
 from portal.foundation.errors import LaunchError
+from portal.foundation.job_names import domain
 from portal.foundation.redis_urls import kombu_url
 from portal.work.artefacts import remote
 
@@ -70,6 +71,14 @@ def _check_addresses() -> None:
             kombu_url(url)
     except ValueError:
         raise LaunchError("REDIS_URL is not an address of a server that Berth knows.", REMEDY) from None
+
+
+def check_jobs_names(base_url: str, allowed: list[str]) -> None:
+    """Check the wildcard of jobs' names against the portal's own names."""
+    try:
+        domain(env("BERTH_JOBS_NAMES"), base_url=base_url, allowed=allowed)
+    except ValueError as error:
+        raise LaunchError(f"BERTH_JOBS_NAMES: {error}.", REMEDY) from None
 
 
 def check_disk(directory: Path, *, needed_mib: int = FREE_DISK_MIB) -> None:

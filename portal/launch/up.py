@@ -96,6 +96,7 @@ class Launch:
         nodes.settings_check(self.layout)
         tls = self._tls()
         site = programs.site_of(self.options, tls)
+        preflight.check_jobs_names(site.base_url, site.allowed_hosts)
         for secret in (self.layout.secret_key, self.layout.metrics_token):
             if not secret.exists():
                 write_private(secret, secrets.token_urlsafe(64))

@@ -13,7 +13,7 @@ from rest_framework.permissions import AllowAny
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from portal.cluster.services.contact import node_disk_note, node_problems, node_seen
+from portal.cluster.services.contact import node_disk_note, node_leave, node_problems, node_seen
 from portal.cluster.services.health import node_health_take
 from portal.cluster.services.joining import node_hello, node_register
 from portal.cluster.telemetry import telemetry_store
@@ -119,6 +119,15 @@ class ReportView(AgentView):
         if "problems" in body:
             node_problems(node=self.node, problems=body["problems"])
         return Response(report_apply(node=self.node, reports=body["reports"], holding=body["holding"]))
+
+
+class LeaveView(AgentView):
+    @extend_schema(request=shapes.Leave, responses={204: None})
+    def post(self, request: Request) -> Response:
+        body = checked(shapes.Leave, request.data)
+        self.boot_check(body["boot_id"])
+        node_leave(node=self.node, detail=body["detail"])
+        return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class TelemetryView(AgentView):

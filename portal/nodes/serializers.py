@@ -8,7 +8,7 @@ from portal.nodes.fields import COMMIT_PATTERN, MOST_GPUS, Number, inventory_che
 from portal.planning.estimation.queries import QUERY_EDGES_MS
 from portal.work.jobs.keys import KEY_PATTERN
 from portal.work.jobs.software import NAME_PATTERN
-from workers.protocol.wire import OffsetCode, Reason, State
+from workers.protocol.wire import MOST_PORTS, OffsetCode, Reason, State
 
 BIG, SMALL = 2**62, 2**31 - 1
 """The limits of the columns behind these numbers."""
@@ -88,6 +88,12 @@ class DiskRoom(serializers.Serializer):
 
 class Held(PartKey):
     cores_sequence = serializers.IntegerField(required=False, min_value=0, max_value=BIG, help_text=CORES_SEQUENCE)
+    ports = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=65_535),
+        max_length=MOST_PORTS,
+        required=False,
+        help_text="The TCP ports that its processes listen on, lowest first.",
+    )
 
 
 class HealthFinding(serializers.Serializer):
@@ -124,6 +130,11 @@ class ReportRequest(serializers.Serializer):
     holding = Held(many=True, max_length=MOST_ENTRIES, error_messages=TOO_MANY)
     problems = Problem(many=True, max_length=20, required=False)
     health = Health(required=False)
+
+
+class Leave(serializers.Serializer):
+    boot_id = serializers.CharField(max_length=64)
+    detail = serializers.CharField(max_length=300)
 
 
 class Accepted(PartKey):

@@ -9,6 +9,7 @@ urlpatterns = [
     path("register", agent_api.RegisterView.as_view(), name="agent-register"),
     path("hello", agent_api.HelloView.as_view(), name="agent-hello"),
     path("report", agent_api.ReportView.as_view(), name="agent-report"),
+    path("leave", agent_api.LeaveView.as_view(), name="agent-leave"),
     path("telemetry", agent_api.TelemetryView.as_view(), name="agent-telemetry"),
     path("records", agent_api.RecordsView.as_view(), name="agent-records"),
     path("logs", api_logs.LogsView.as_view(), name="agent-logs"),

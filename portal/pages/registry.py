@@ -12,7 +12,7 @@ from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.contrib.auth.decorators import login_required
-from django.contrib.auth.views import LoginView, LogoutView
+from django.contrib.auth.views import LogoutView
 from django.http.response import HttpResponseBase
 from django.urls import path, reverse
 from django.utils.functional import SimpleLazyObject
@@ -21,18 +21,25 @@ from django.views.decorators.http import require_http_methods
 from portal.foundation.errors import NotFound
 from portal.pages.dashboard import views
 from portal.pages.dashboard.artefacts import views as artefacts
+from portal.pages.dashboard.console import home as console
 from portal.pages.dashboard.help import views as help_views
 from portal.pages.dashboard.home import views as home
 from portal.pages.dashboard.jobs import saved
 from portal.pages.dashboard.jobs import views as jobs
+from portal.pages.dashboard.jobs.array import views as arrays
 from portal.pages.dashboard.jobs.compare import views as compare
+from portal.pages.dashboard.jobs.ended import job_run_mended
+from portal.pages.dashboard.jobs.ran.sent import job_sent
 from portal.pages.dashboard.jobs.running import job_extend, job_keep_running
 from portal.pages.dashboard.jobs.waiting import views as waiting
 from portal.pages.dashboard.people import hooks_and_secrets, usage
 from portal.pages.dashboard.people import views as people
+from portal.pages.dashboard.ports.views import job_port
 from portal.pages.dashboard.queue import views as queue
+from portal.pages.dashboard.rounds import views as round_views
 from portal.pages.dashboard.sharing import views as sharing
-from portal.pages.dashboard.shell.frame import shell_of
+from portal.pages.dashboard.shell.banner import frame_told
+from portal.pages.dashboard.shell.frame import own_tenants, shell_of
 from portal.pages.dashboard.submit import views as submit
 from portal.pages.dashboard.templating import views as templating
 from portal.pages.dashboard.terminal.views import job_terminal
@@ -44,6 +51,8 @@ if TYPE_CHECKING:
 
     from portal.pages.dashboard.parts.context import Choice, Shell
 
+Menu = Literal["everyone", "operators"]
+"""Some of the operators' entries stand before tenants too, where an operator shows them (`SHOWN_BY`)."""
 View = Callable[..., HttpResponseBase]
 Kind = Literal["page", "part", "file", "act"]
 """A page; a fragment or figure of one; a picture or a download; an action."""
@@ -55,7 +64,7 @@ Readers = Literal["everyone", "signed in", "tenant", "owner", "operators"]
 class Page:
     """`readers`: others find nothing there. A view for `everyone` checks its own methods.
 
-    `title` is the browser's; a template says it where it depends on what is shown. `menu`: it stands in the navigation.
+    `title` is the browser's; a template says it where it depends on what is shown. `menu`: users who have it in the navigation.
     `queries`: the most that it may send to the database.
     """
 
@@ -66,7 +75,7 @@ class Page:
     title: str = ""
     kind: Kind = "page"
     methods: tuple[str, ...] = ("GET",)
-    menu: bool = False
+    menu: Menu | None = None
     queries: int = 30
 
 
@@ -77,19 +86,19 @@ form = partial(Page, methods=("GET", "POST"))
 
 SECTIONS: tuple[tuple[Page, ...], ...] = (
     (
-        Page("", home.overview_page, "overview", title="Overview", menu=True, queries=60),
+        Page("", home.overview_page, "overview", title="Overview", menu="everyone", queries=60),
         part("home/parts/<slug:name>", home.home_part, "home-part"),
         part("home/offer", home.home_offer, "home-offer"),
         act("home/dismiss", home.home_dismiss, "home-dismiss"),
-        part("fragments/overview/<slug:name>", views.overview_fragment, "overview-fragment"),
-        part("figures/<slug:name>", views.figure, "figure"),
+        part("fragments/overview/<slug:name>", views.overview_fragment, "overview-fragment", "operators"),
     ),
     (
-        Page("jobs/", jobs.job_list, "job-list", title="Jobs", menu=True),
+        Page("jobs/", jobs.job_list, "job-list", title="Jobs", menu="everyone"),
         form("jobs/new", submit.submit, "job-submit", title="Submit a job"),
         act("jobs/new/script", submit.from_script, "job-from-script"),
         act("jobs/new/save", submit.form_save, "form-save"),
         act("jobs/plan", submit.dry_run, "job-dry-run"),
+        act("jobs/alternatives", submit.alternatives, "job-alternatives"),
         act("jobs/bulk", jobs.job_bulk, "job-bulk"),
         act("jobs/columns", saved.job_columns, "job-columns"),
         act("jobs/views", saved.job_view_save, "job-view-save"),
@@ -97,20 +106,25 @@ SECTIONS: tuple[tuple[Page, ...], ...] = (
         file("jobs/csv", jobs.job_csv, "job-csv"),
         Page("jobs/compare", compare.job_compare, "job-compare", title="Compare jobs"),
         part("jobs/compare/figures/<slug:name>", compare.job_compare_figure, "job-compare-figure", "tenant"),
-        Page("jobs/<str:number>/", jobs.job_detail, "job-detail", "tenant"),
+        Page("jobs/<str:number>/", jobs.job_detail, "job-detail", "tenant", queries=34),
+        part("jobs/<str:number>/sweep", arrays.array_figure, "array-figure", "tenant"),
+        file("jobs/<str:number>/tasks.csv", arrays.array_csv, "array-csv", "tenant"),
         part("jobs/<str:number>/tasks", jobs.job_tasks, "job-tasks", "tenant"),
         part("jobs/<str:number>/log", jobs.job_log, "job-log", "tenant"),
         file("jobs/<str:number>/log/download", jobs.job_log_download, "job-log-download", "tenant"),
         part("jobs/<str:number>/explain.json", jobs.job_explain, "job-explain", "tenant"),
         part("jobs/<str:number>/figures/<str:name>", jobs.job_figure, "job-figure", "tenant"),
         part("jobs/<str:number>/fragments/<str:name>", jobs.job_fragment, "job-fragment", "tenant"),
+        part("jobs/<str:number>/sent", job_sent, "job-sent", "tenant"),
         part("jobs/<str:number>/waiting", waiting.job_waiting, "job-waiting", "tenant"),
         act("jobs/<str:number>/offer", waiting.job_offer, "job-offer", "tenant"),
-        part("jobs/<str:number>/what-if", waiting.job_what_if, "job-what-if", "tenant"),
+        act("jobs/<str:number>/mend", job_run_mended, "job-mend", "tenant"),
         act("jobs/<str:number>/extend", job_extend, "job-extend", "tenant"),
+        act("jobs/<str:number>/ask", views.job_ask, "job-ask", "operators"),
         act("jobs/<str:number>/keep", job_keep_running, "job-keep", "tenant"),
         act("jobs/<str:number>/<str:verb>", jobs.job_action, "job-action", "tenant"),
         Page("jobs/<str:number>/terminal", job_terminal, "job-terminal", "tenant"),
+        file("jobs/<str:number>/ports/<int:port>", job_port, "job-port", "tenant"),
         Page("jobs/<str:number>/artefacts", artefacts.job_artefacts, "job-artefacts", "tenant"),
         part("jobs/<str:number>/artefacts/figure", artefacts.job_artefacts_figure, "job-artefacts-figure", "tenant"),
         file("jobs/<str:number>/artefacts/picture", artefacts.job_artefacts_picture, "job-artefacts-picture", "tenant"),
@@ -133,9 +147,9 @@ SECTIONS: tuple[tuple[Page, ...], ...] = (
         file("templates/<int:number>/yaml", templating.template_yaml, "template-yaml", "tenant"),
         act("templates/<int:number>/delete", templating.template_drop, "template-delete", "tenant"),
     ),
-    (Page("queue/", queue.queue, "queue", title="Queue", menu=True),),
+    (Page("queue/", queue.queue, "queue", title="Queue", menu="everyone"),),
     (
-        Page("cluster/", views.cluster_list, "cluster", title="Cluster", menu=True),
+        Page("cluster/", views.cluster_list, "cluster", title="Cluster", menu="everyone"),
         part("cluster/board", views.cluster_board, "cluster-board"),
         part("cluster/rows", views.cluster_rows, "cluster-rows"),
         part("cluster/fragments/<slug:name>", views.cluster_fragment, "cluster-fragment"),
@@ -150,19 +164,21 @@ SECTIONS: tuple[tuple[Page, ...], ...] = (
         act("sharing/proposals/<int:number>/<slug:verb>", sharing.sharing_decide, "sharing-decide", "operators"),
     ),
     (
-        Page("rounds/", views.rounds, "rounds", title="Rounds", menu=True),
-        Page("rounds/plannings/<int:number>/", views.planning_detail, "planning-detail"),
-        Page("rounds/metrics/", views.rounds_metrics, "rounds-metrics", title="Figures over time"),
-        part("rounds/metrics/figures/<slug:name>", views.rounds_figure, "rounds-figure"),
+        Page("rounds/metrics/", round_views.rounds_metrics, "rounds-metrics", title="Figures", menu="operators"),
+        Page("rounds/", round_views.rounds, "rounds", title="Plannings"),
+        Page("rounds/plannings/<int:number>/", round_views.planning_detail, "planning-detail"),
+        file("rounds/metrics/figures.csv", round_views.rounds_csv, "rounds-csv"),
+        part("rounds/metrics/figures/<slug:name>", round_views.rounds_figure, "rounds-figure"),
     ),
     (
-        Page("laboratory/", laboratory.laboratory, "laboratory", title="Laboratory", menu=True),
+        Page("laboratory/", laboratory.laboratory, "laboratory", title="Laboratory", menu="operators"),
         form("laboratory/new", laboratory.new, "laboratory-new", title="New simulation"),
         Page("laboratory/compare", laboratory.compare, "laboratory-compare", "owner", "Compare - Laboratory"),
         part("laboratory/compare/figures/<slug:name>", laboratory.compare_figure, "laboratory-compare-figure", "owner"),
         form("laboratory/traces/", laboratory.traces, "laboratory-traces", title="Traces - Laboratory"),
         act("laboratory/traces/<int:number>/<slug:verb>", laboratory.trace_act, "laboratory-trace-act", "owner"),
         Page("laboratory/<int:number>/", laboratory.detail, "laboratory-detail", "owner"),
+        part("laboratory/turns", laboratory.turns, "laboratory-turns"),
         part("laboratory/<int:number>/figures/<slug:name>", laboratory.figure, "laboratory-figure", "owner"),
         part("laboratory/<int:number>/answer.json", laboratory.answer, "laboratory-answer", "owner"),
         act("laboratory/<int:number>/<slug:verb>", laboratory.act, "laboratory-act", "owner"),
@@ -202,13 +218,15 @@ SECTIONS: tuple[tuple[Page, ...], ...] = (
         form("invitations/<str:secret>", people.invitation, "invitation", title="Invitation"),
     ),
     (
+        part("banner", views.banner, "banner"),
+        act("console/backup", console.backup_now, "console-backup", "operators"),
         Page("search", views.search_page, "search", title="Search"),
         Page("help/", help_views.help_index, "help", title="Help"),
         file("help/images/<str:name>", help_views.help_image, "help-image"),
         Page("help/<path:name>", help_views.help_guide, "help-guide"),
         form(
             "login",
-            LoginView.as_view(redirect_authenticated_user=True, authentication_form=SignInForm),
+            people.SignIn.as_view(redirect_authenticated_user=True, authentication_form=SignInForm),
             "login",
             "everyone",
         ),
@@ -218,6 +236,8 @@ SECTIONS: tuple[tuple[Page, ...], ...] = (
 PAGES = {page.name: page for section in SECTIONS for page in section}
 HEADS = {page.name: section[0] for section in SECTIONS for page in section}
 MENU = [section[0] for section in SECTIONS if section[0].menu]
+SHOWN_BY = {"rounds-metrics": "figures_shown", "laboratory": "laboratory_shown"}
+"""The operator's setting that shows a page's entry to tenants; the page itself opens for them by its address anyway."""
 WORD_FIRST = ("", "<int", "<slug", "<str", "<path")
 
 
@@ -250,15 +270,25 @@ urlpatterns = [path(page.path, guard(page), name=page.name) for page in sorted(P
 def frame(request: HttpRequest) -> dict[str, Any]:
     """Give each template the frame of a signed-in page as `shell`. It is lazy: a fragment has none and pays nothing."""
     user = getattr(request, "user", None)
-    if user is None or not user.is_authenticated or request.path.startswith("/admin/"):
+    if user is None or not user.is_authenticated:
         return {}
     return {"shell": SimpleLazyObject(lambda: _shell(request))}
 
 
 def _shell(request: HttpRequest) -> Shell:
-    page = PAGES.get((request.resolver_match and request.resolver_match.url_name) or "")
+    match = request.resolver_match
+    page = PAGES.get((match and match.url_name) or "")
     head = page and HEADS[page.name]
-    menu: list[Choice] = [
-        {"value": each.name, "label": each.title, "selected": each is head, "url": reverse(each.name)} for each in MENU
+    user, told = request.user, frame_told()
+    entries = [
+        each for each in MENU if each.menu == "everyone" or user.is_operator or SHOWN_BY.get(each.name) in told["shown"]
     ]
-    return shell_of(request, title=page.title if page else "", menu=menu)
+    menu: list[Choice] = [
+        {"value": each.name, "label": each.title, "selected": each is head, "url": reverse(each.name)}
+        for each in entries
+    ]
+    if not user.is_operator and (tenants := own_tenants(request)):
+        own = tenants[0].name
+        selected = bool(page and page.path.startswith("tenants/") and match.kwargs["name"] == own)
+        menu.append({"value": "tenant", "label": own, "selected": selected, "url": reverse("tenant", args=[own])})
+    return shell_of(request, title=page.title if page else "", menu=menu, announced=told["announced"])

@@ -93,7 +93,7 @@ MORE: dict[str, dict[str, str]] = {
     "api-metrics": {" 7 days": "range=7d"},
 }
 """Route -> label -> a query that costs more, or costs otherwise, at size."""
-OTHERS = {"metrics": "", "metrics-gpus": "", "admin:index": "", "admin:search": "s=member"}
+OTHERS = {"metrics": "", "metrics-gpus": "", "admin:index": ""}
 """Neither pages nor REST, and the lists of the console."""
 FILES = ("help-image", "job-log-download")
 """Files of a set length; others are as long as a job made them."""
@@ -101,7 +101,7 @@ PLANS = "plans: `bench round` measures that"
 ONE_TEMPLATE = "one template, by its name; it costs the same whatever else there is"
 ONE_TENANT = "a few rows of one tenant"
 LEFT_OUT = {
-    **dict.fromkeys(("job-what-if", "job-waiting", "api-job-offers", "home-offer"), PLANS),
+    **dict.fromkeys(("job-waiting", "api-job-offers", "home-offer"), PLANS),
     **dict.fromkeys(("api-template", "api-template-versions", "template-detail", "template-use"), ONE_TEMPLATE),
     **dict.fromkeys(("tenant", "api-members", "api-invitations"), ONE_TENANT),
     "api-upload": "the files of one job",

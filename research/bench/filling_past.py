@@ -25,6 +25,7 @@ from portal.planning.rounds.record.decisions import decisions_read
 from portal.planning.rounds.record.frames import frame_alone
 from portal.work.jobs.models import Allocation, Job, JobPayload, LogChunk
 from portal.work.jobs.states import JobState
+from portal.work.sweeps.models import TaskMetric, TaskReading
 from research.bench.filling import BATCH
 from research.bench.filling_ended import DAYS, ended_fill
 
@@ -88,8 +89,25 @@ def _array(submitter: Any, size: int, nodes: Sequence[Node], now: datetime) -> J
         )
         for k in range(size)
     )
+    _sweep(parent, now)
     NodeEvent.objects.bulk_create(NodeEvent(node=node, kind="registered") for node in nodes)
     return parent
+
+
+def _sweep(parent: Job, now: datetime) -> None:
+    """Give each ended task of an array a parameter, and a metric with its curve."""
+    ended = list(Job.objects.filter(array=parent, ended_at__isnull=False))
+    rates = {task.pk: 1 / (1 + task.array_index) for task in ended}
+    TaskReading.objects.bulk_create(
+        TaskReading(task=task, array=parent, parameters={"rate": rates[task.pk]}, read_at=now) for task in ended
+    )
+    steps, told = list(range(100)), {"array": parent, "name": "loss", "low": 0.0, "high": 2.0, "step": 99.0}
+    TaskMetric.objects.bulk_create(
+        TaskMetric(
+            task=task, last=rates[task.pk], points=[steps, [rates[task.pk] + 1 / (1 + k) for k in steps]], **told
+        )
+        for task in ended
+    )
 
 
 def _measured(running: Job | None, now: datetime) -> Node:

@@ -75,6 +75,10 @@ class Flags:
             help="gap allowed to the located one (default 0.01)",
         )
         parser.add_argument("--limit-s", type=float, default=60.0, help="time limit of each, in seconds (default 60)")
+        help_own = (
+            "nodes with a speed of a job's own: plan by class with and without them, three times each (default 0)"
+        )
+        parser.add_argument("--own-speeds", type=int, default=0, metavar="N", help=help_own)
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def add_round(self, parser: ArgumentParser) -> None:

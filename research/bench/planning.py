@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from research.workloads.queues import WORKLOADS, instance_draw
+from research.workloads.queues import WORKLOADS, instance_draw, with_own_speeds
 from scheduler.fairness import window
 from scheduler.fairness.lrf import age_of
 from scheduler.fairness.priorities import PRIORITIES, Moment, order
@@ -42,6 +42,7 @@ FORMULATIONS: Mapping[str, Callable[..., Staged]] = {"located": place_located, "
 LOCATED_GAP = 0.01
 CORES_GAP, CORES_GAP_UP_TO_GPUS = 0.02, 1000
 BOTH = "both"
+REPEATS = 3
 
 
 class PlanningBenchError(Exception):
@@ -73,6 +74,25 @@ def planning_measure(
     if formulation == BOTH:
         figures["speedup"] = figures["located"]["total_s"] / max(figures["aggregated"]["total_s"], 1e-9)
     return figures
+
+
+def own_speeds_measure(
+    *, gpus: int, jobs: int, seed: int, workload: str, gap: float | None, limit_s: float, own_speeds: int
+) -> dict[str, Any]:
+    """The figures by class of one instance without and with this number of single nodes on which a job has a speed of its own.
+
+    Both are planned in turn; `dearer` is the quotient of the medians of their processor times.
+    """
+    instance = instance_draw(gpus=gpus, jobs=jobs, seed=seed, workload=workload)
+    instances = [with_own_speeds(instance, count, seed) for count in (0, own_speeds)]
+    allowed = _gap(gpus, workload) if gap is None else gap
+    _place(instance_draw(gpus=8, jobs=4, seed=1, workload=workload), "aggregated", 0.0, 5.0, seed)  # loads the solver
+    runs = [[_place(each, "aggregated", allowed, limit_s, seed) for each in instances] for _ in range(REPEATS)]
+    without, given = (float(np.median([each["user_cpu_s"] for each in own])) for own in zip(*runs, strict=True))
+    figures: dict[str, Any] = {"gpus": gpus, "jobs": jobs, "seed": seed, "workload": workload, "own_speeds": own_speeds}
+    for name, own in zip(("aggregated", "with_own"), runs[-1], strict=True):
+        figures[name] = {"gpus": gpus, "jobs": jobs, **own}
+    return figures | {"dearer": given / max(without, 1e-9)}
 
 
 def _gap(gpus: int, workload: str) -> float:
@@ -113,7 +133,7 @@ def planning_report(figures: dict[str, Any], *, as_json: bool) -> str:
     if as_json:
         return json.dumps(figures)
     rows = [f"{figures['gpus']} GPUs, {figures['jobs']} jobs, {figures['workload']}, seed {figures['seed']}"]
-    for name in FORMULATIONS:
+    for name in (*FORMULATIONS, "with_own"):
         if name not in figures:
             continue
         own = figures[name]
@@ -121,6 +141,10 @@ def planning_report(figures: dict[str, Any], *, as_json: bool) -> str:
         rows.append(
             f"{name:11} {own['total_s']:.2f} s ({own['user_cpu_s']:.2f} s of processor) for {own['window_jobs']} jobs, "
             f"{own['variables']} variables, objective {own['objective']:.4f}, gap {gap}, {own['status']}"
+        )
+    if "dearer" in figures:
+        rows.append(
+            f"with {figures['own_speeds']} speeds of single servers {figures['dearer']:.3f} times the processor time"
         )
     if "speedup" in figures:
         rows.append(f"speedup {figures['speedup']:.1f}")
@@ -133,6 +157,7 @@ __all__ = [
     "LOCATED_GAP",
     "WORKLOADS",
     "PlanningBenchError",
+    "own_speeds_measure",
     "planning_measure",
     "planning_report",
 ]

@@ -1,8 +1,9 @@
 """CODA's evaluation (VI): FIFO, DRF, CODA and Berth on the cluster and the month of jobs that the paper describes.
 
-FIFO and DRF take the cores that tenants asked, as hard needs; for CODA and Berth the simulated service tunes them
-(section 8), and none is hard. A window of the month is simulated: the first `WARM_DAYS` fill the cluster and are not
-measured. A job counts by the waiting of all its attempts. What the figures are: `coda_figures`.
+FIFO and DRF take the cores that tenants asked, as hard needs; for CODA and Berth jobs begin by the service's rule,
+the simulated service tunes them (section 8), and none is hard. A window of the month is simulated: the first
+`WARM_DAYS` fill the cluster and are not measured. A job counts by the waiting of all its attempts. The figures are
+in `coda_runs.figures`, job by job in `coda_runs.jobs`.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from typing import TYPE_CHECKING
 
 from portal.pages.laboratory.output.tables import Table
 from research.experiments.base import Experiment, Figure, Result
-from research.experiments.coda_figures import figures_of
+from research.experiments.coda_runs.figures import figures_of
+from research.experiments.coda_runs.jobs import jobs_of, tables_of
 from research.experiments.scenario import Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from research.experiments.base import Options
     from research.simulator.generators.coda import Free
@@ -34,6 +37,8 @@ TUNES = (
 )
 QUICK_DAYS, QUICK_WARM_DAYS = 0.5, 0.2
 DAY_S = 86_400.0
+JOBS = "jobs"
+"""The key of a run's figures under which its single jobs stand."""
 
 PAPER: dict[str, dict[str, float]] = {
     "fifo": {
@@ -99,19 +104,19 @@ def prepare(
     return jobs, coda.world(tunes_cores=tunes_cores)
 
 
-def digest(
-    run: Run, *, days: float, warm_days: float, free: Free | None = None, load: float = 1.0
-) -> dict[str, float | None]:
-    """Return the figures of the measured window."""
+def digest(run: Run, *, days: float, warm_days: float, free: Free | None = None, load: float = 1.0) -> dict[str, Any]:
+    """Return the figures of the measured window, and its single jobs."""
     jobs, _ = prepare(run.seed, days=days, tunes_cores=False, free=free, load=load)
     work = {each.job.id: each.work for each in jobs}
-    return figures_of(run, work, warm_days * DAY_S, days * DAY_S)
+    figures = figures_of(run, work, warm_days * DAY_S, days * DAY_S)
+    return {**figures, JOBS: jobs_of(run, {each.job.id: each for each in jobs}, warm_days * DAY_S)}
 
 
 def run(options: Options) -> Result:
     """Compare all four policies."""
     days, warm_days = (QUICK_DAYS, QUICK_WARM_DAYS) if options.quick else (DAYS, WARM_DAYS)
     found = simulate(options, POLICIES, days, warm_days)
+    single, figures = tables_of({policy: [each.pop(JOBS) for each in runs] for policy, runs in found.items()})
     medians = {policy: medians_of(each) for policy, each in found.items()}
     rows = [
         (policy, *(Figure(medians[policy][key], PAPER.get(policy, {}).get(key)) for key in COLUMNS))
@@ -124,8 +129,8 @@ def run(options: Options) -> Result:
     )
     return Result(
         "coda",
-        (Table("CODA: 80 nodes, 400 GPUs", ("policy", *COLUMNS.values()), rows, note),),
-        {"days": days, "warm_days": warm_days, "seeds": options.seeds, "policies": medians, "runs": found},
+        (Table("CODA: 80 nodes, 400 GPUs", ("policy", *COLUMNS.values()), rows, note), *single),
+        {"days": days, "warm_days": warm_days, "seeds": options.seeds, "policies": medians, "runs": found, **figures},
     )
 
 
@@ -168,7 +173,7 @@ def simulate(
     *,
     free: Free | None = None,
     load: float = 1.0,
-) -> dict[str, list[dict[str, float | None]]]:
+) -> dict[str, list[dict[str, Any]]]:
     """Return the figures of each policy, one for each seed."""
     from scheduler.simulator.rivals import parameters_for
 
@@ -187,12 +192,16 @@ def simulate(
     return {policy: answers[n * options.seeds : (n + 1) * options.seeds] for n, policy in enumerate(policies)}
 
 
-def medians_of(results: Sequence[dict[str, float | None]]) -> dict[str, float | None]:
+def medians_of(results: Sequence[dict[str, Any]]) -> dict[str, float | None]:
     """Return the median of each figure over the seeds that have it."""
-    return {key: _median([value for each in results if (value := each[key]) is not None]) for key in results[0]}
+    return {
+        key: _median([value for each in results if (value := each[key]) is not None])
+        for key in results[0]
+        if key != JOBS
+    }
 
 
-def _queueing(found: Mapping[str, Sequence[dict[str, float | None]]]) -> str:
+def _queueing(found: Mapping[str, Sequence[dict[str, Any]]]) -> str:
     """Say in how many seeds of each policy jobs queued."""
     return ", ".join(f"{policy} {sum(bool(each['queued_share']) for each in runs)}" for policy, runs in found.items())
 

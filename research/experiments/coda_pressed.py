@@ -37,6 +37,8 @@ def run(options: Options) -> Result:
     """Compare all four policies."""
     days, warm_days = (QUICK_DAYS, QUICK_WARM_DAYS) if options.quick else (DAYS, WARM_DAYS)
     found = coda.simulate(options, POLICIES, days, warm_days, load=LOAD)
+    for each in (run for runs in found.values() for run in runs):
+        del each[coda.JOBS]
     medians = {policy: coda.medians_of(each) for policy, each in found.items()}
     rows = [(policy, *(own[key] for key in COLUMNS)) for policy, own in medians.items()]
     note = (

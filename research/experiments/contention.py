@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from portal.pages.laboratory.output.tables import Table
 from research.experiments.base import Experiment, Figure, Result
 from research.experiments.coda import DAY_S, medians_of
-from research.experiments.coda_figures import figures_of, queued_jobs
 from research.experiments.coda_pressed import LOAD
+from research.experiments.coda_runs.figures import figures_of, queued_jobs
 from research.experiments.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -32,6 +32,8 @@ MODULES: dict[str, str] = {
     "forecast": f"{_HERE}.forecast",
     # DqnGPU
     "dqn": f"{_HERE}.dqn",
+    # ElasticFlow's ITP clusters, Philly
+    "untold": f"{_HERE}.lengths.untold",
     # Of all of them
     "ablation": f"{_HERE}.ablation",
     "clairvoyant": f"{_HERE}.bounds",

@@ -42,9 +42,6 @@ SIZING = ("berth", "hops", "sia", "sia-hops", "gavel-hops")
 """Policies that choose a job's size; `gavel-hops` its median, as Hops ran it."""
 
 RIGID = ("fifo", "drf", "coda", "gavel", "sjf", "tetris")
-ROUND_S = {"sia": 60.0, "sia-hops": 60.0, "gavel": 360.0, "gavel-hops": 360.0}
-"""Rounds of the papers; Berth's default for the others."""
-
 COLUMNS = {
     "mean_jct_h": "mean JCT, h",
     "median_jct_h": "median",
@@ -74,9 +71,8 @@ class Entrant:
     def scenario(self, folder: Path, trace: Path, count: int | None, seed: int) -> Scenario:
         from scheduler.simulator.rivals import parameters_for
 
-        knobs = {"replan_s": ROUND_S[self.policy]} if self.policy in ROUND_S else {}
         prepare = partial(prepared, folder, trace, self.jobs, count)
-        return Scenario(prepare, parameters_for(self.policy, knobs), seed, digest, clock=time.process_time)
+        return Scenario(prepare, parameters_for(self.policy), seed, digest, clock=time.process_time)
 
 
 def servers() -> list[Node]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 import django
 
 from portal.foundation.errors import LaunchError
-from research.screenshots.camera import Taken, browser_find, pictures_take
+from research.screenshots.camera import Taken, browser_find, guide_take, pictures_take
 from research.screenshots.pages import pages_all
 from research.screenshots.seeded import seeded
 
@@ -34,6 +34,9 @@ def _parser(names: list[str]) -> argparse.ArgumentParser:
         "out", type=Path, metavar="OUT", help="a folder for the pictures and index.html; made when missing"
     )
     parser.add_argument("--only", metavar="NAME", action="append", choices=names, help="these pages alone")
+    parser.add_argument(
+        "--guide", action="store_true", help="the pictures of docs/first-job.md alone; OUT is docs/images"
+    )
     return parser
 
 
@@ -79,10 +82,15 @@ def main(argv: list[str]) -> int:
         browser_find()
         arguments.out.mkdir(parents=True, exist_ok=True)
         with seeded(_say) as berth:
+            if arguments.guide:
+                _say(f"{len(guide_take(berth, arguments.out))} pictures")
+                return 0
             taken = pictures_take(berth, arguments.out, _say, pages)
     except (LaunchError, OSError) as error:
         _say(f"berth: {error}")
         return 1
+    for where, words, height_px, kb in sorted(taken.measures):
+        _say(f"{where:44}{words:6} words {height_px:6} px {kb:6} kB")
     for where, fault in taken.faults:
         _say(f"  {where}: {fault}")
     print(f"{len(taken.files)} pictures, {len(taken.faults)} faults: {sheet_write(arguments.out, taken)}")  # noqa: T201

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from portal.foundation.errors import LaunchError
-from research.screenshots.pages import NOBODY
+from research.screenshots.pages import GUIDE, NOBODY, TENANT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,8 +22,15 @@ if TYPE_CHECKING:
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 """By name on PATH, the first that is there. The shell is Debian's Chromium without windows: a page takes it half as much work."""
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-DRAWN = "[...document.querySelectorAll('.b-plot')].every((each) => !each.offsetParent || each.childNodes.length)"
+DRAWN = """() => [...document.querySelectorAll(".b-plot")]
+  .every((each) => !each.offsetParent || each.closest("details:not([open])") || each.childNodes.length)"""
 """Whether each plot in view has been drawn, or says that it has nothing to show."""
+MEASURES = """() => {
+  const parts = [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")];
+  return [document.querySelector("main")?.innerText.split(/\\s+/).filter(Boolean).length || 0,
+    document.documentElement.scrollHeight, Math.round(parts.reduce((sum, each) => sum + each.encodedBodySize, 0) / 1000)];
+}"""
+"""Words of the page without its bar, its height in pixels, and the kB that it loads, as compressed as they were sent."""
 SETTLE_MS, PATIENCE_MS = 1200, 60_000
 VIOLATIONS = "addEventListener('securitypolicyviolation', e => console.error('CSP: ' + e.violatedDirective + ' ' + e.blockedURI))"
 EXPECTED = {"not-found": ("404",)}
@@ -43,10 +50,11 @@ VIEWS = (View("light", 1440, 900, "light"), View("dark", 1440, 900, "dark"), Vie
 
 @dataclass
 class Taken:
-    """The files, and the faults: (page and view, what happened)."""
+    """The files, the faults (page and view, fault) and the measures (page and view, words, height, kB)."""
 
     files: list[Path] = field(default_factory=list)
     faults: list[tuple[str, str]] = field(default_factory=list)
+    measures: list[tuple[str, int, int, int]] = field(default_factory=list)
 
 
 def browser_find() -> str:
@@ -84,6 +92,21 @@ def pictures_take(berth: Seeded, out: Path, say: Callable[[str], None], pages: t
         if not any(word in fault for word in EXPECTED.get(where.partition(",")[0], ()))
     ]
     return taken
+
+
+def guide_take(berth: Seeded, out: Path) -> list[Path]:
+    """Write the guide's pictures, OUT/NAME.png: 900 pixels wide, light, only what is in view."""
+    paths = [out / f"{page.name}.png" for page in GUIDE]
+    with _browser() as browser:
+        tab = browser.new_page(viewport={"width": 900, "height": 430}, color_scheme="light")
+        tab.set_default_timeout(PATIENCE_MS)
+        _sign_in(tab, berth.url, *berth.people[TENANT])
+        for page, path in zip(GUIDE, paths, strict=True):
+            tab.goto(berth.url + page.path.format(**berth.names), wait_until="load")
+            tab.wait_for_timeout(SETTLE_MS)
+            _drawn(tab)
+            tab.screenshot(path=str(path))
+    return paths
 
 
 @contextlib.contextmanager
@@ -152,8 +175,10 @@ def _take(tab: Any, berth: Seeded, page: Page, view: View, out: Path, taken: Tak
         taken.faults.append((where, error.message.partition("\n")[0]))
         return
     wide = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    if wide > 0 and not page.path.startswith(("/admin/", "/api/")):
+    if wide > 0 and not page.path.startswith("/api/"):
         taken.faults.append((where, f"scrolls sideways by {wide} pixels"))
+    words, height_px, kb = tab.evaluate(MEASURES)
+    taken.measures.append((where, words, height_px, kb))
     path = out / f"{page.name}-{view.name}.png"
     tab.screenshot(path=str(path), full_page=True)
     taken.files.append(path)

@@ -31,6 +31,9 @@ MORE = (
     Page("console-nodes", "/admin/cluster/node/", OPERATOR),
 )
 
+GUIDE = (Page("first-job-form", "/jobs/new"), Page("first-job-done", "/jobs/{ended}/"))
+"""The pictures of docs/first-job.md: what one sees without scrolling."""
+
 
 def pages_all() -> tuple[Page, ...]:
     """Return each whole page of the registry, by the name of its route and its example, and `MORE`. Django must be set up."""

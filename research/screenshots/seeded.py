@@ -25,7 +25,13 @@ TENANT_NAME, MEMBER = "vision-lab", "vera"
 UP_LIMIT_S, SEEDED_LIMIT_S = 300.0, 240.0
 EIGHT = {"gpus": 8, "gpu_types": ["A100 80 GB"]}
 SIMULATION = {"generator": "hops-64", "jobs": 12, "cluster": "own", "policies": ["fifo", "berth"]}
-TASKS = "case $BERTH_ARRAY_INDEX in 2) echo 'no such file: data-2' >&2; exit 1;; 5) exit 3;; *) echo done;; esac"
+ENDS = """for i in 1 2 3 4 5 6; do echo step $i
+echo "{\\"step\\": $i, \\"loss\\": 0.$((9 - i))}" >> $BERTH_ARTEFACTS/metrics.jsonl; done"""
+TASKS = """cd $BERTH_ARTEFACTS; i=$BERTH_ARRAY_INDEX; lr=$((i % 4 + 1)); step=0
+echo "{\\"lr\\": ${lr}e-4, \\"batch\\": $((64 << i % 3))}" > params.json
+while [ $step -lt 40 ]; do step=$((step + 1)); loss=$((9000 / (step * lr + 9) + i * 7 + 100))
+echo "{\\"step\\": $((step * 100)), \\"loss\\": 0.$loss, \\"acc\\": 0.$((600 + step * lr))}" >> metrics.jsonl
+case $i-$step in 2-9|5-14) echo 'CUDA out of memory' >&2; exit 1;; esac; done"""
 
 TRAINS = """cd $BERTH_ARTEFACTS; mkdir checkpoints; echo 'what step 1 learned' > checkpoints/step-1.txt; i=0
 while :; do i=$((i + 1)); echo "step $i"; echo "{\\"step\\": $i, \\"loss\\": $((900 / (i + 9)))}" >> metrics.jsonl; sleep 1
@@ -87,7 +93,7 @@ def _filled(url: str, token: str) -> dict[str, str]:
 
         # As the demo's own trainings, but short: of their length, it would wait for minutes behind them all.
         like = {"model": "charlm", "samples": 1_000, "gpus": [1, 2, 4], "time_limit_s": 600}
-        ended = made("jobs", command="echo step 1; echo step 2", name="baseline", **like)["number"]
+        ended = made("jobs", command=ENDS, name="baseline", **like)["number"]
         failed = made("jobs", command="echo reading; exit 3", gpus=0, cores=1, name="fails")["number"]
         array = made("jobs", command=TASKS, gpus=0, cores=1, name="sweep", array={"size": 8})["number"]
         running = made("jobs", command=TRAINS, gpus=1, name="long")["number"]

@@ -25,8 +25,10 @@ import numpy as np
 
 from research.workloads import mixed
 from scheduler.estimator.estimator import Estimator
-from scheduler.estimator.layers import Estimate
+from scheduler.estimator.layers import EntityLayer, Estimate
+from scheduler.estimator.measured import by_node, signature
 from scheduler.model import Job, Node
+from scheduler.model.speeds import Cell, CellKey, Knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +44,7 @@ NODE_CORES, JOB_CORES = (28, 32, 40, 48, 56, 64), (1, 10)
 FIRST_SIZES, FIRST_ODDS = (1, 2, 3, 4, 6, 8, 16), (0.28, 0.22, 0.10, 0.18, 0.08, 0.10, 0.04)
 MOST_GPUS, MOST_SIZES = 16, 4
 MEMORY_MIB = 1 << 20
+OWN_RATIOS = (0.5, 0.7, 0.8, 1.25, 1.5, 2.0)
 
 
 def _up_to(odds: Sequence[float]) -> list[float]:
@@ -101,6 +104,21 @@ def instance_draw(*, gpus: int, jobs: int, seed: int, workload: str) -> Instance
         {job.id: float(each) for job, each in zip(queue, rng.uniform(1.0, 2.0, jobs), strict=True)},
     )
     return Instance(nodes, queue, Estimator((layer,)))
+
+
+def with_own_speeds(instance: Instance, nodes: int, seed: int) -> Instance:
+    """The instance with a speed of a job's own on this number of nodes, at most one a node: 0.5 to 2 times that of its class."""
+    rng = np.random.default_rng([seed, nodes])
+    cells: dict[CellKey, Cell] = {}
+    for k in rng.permutation(len(instance.nodes))[:nodes].tolist():
+        node = instance.nodes[k]
+        job = instance.jobs[int(rng.integers(len(instance.jobs)))]
+        if job.may_use(node.gpu_type):
+            usual = instance.estimator.per_gpu(job, node, job.min_gpus, 1).per_gpu
+            speed = usual * float(rng.choice(OWN_RATIOS))
+            cells[CellKey(signature(job), node.id, gpus=job.min_gpus)] = Cell(3, speed)
+    layer = EntityLayer(Knowledge(cells), by_node(cells))
+    return Instance(instance.nodes, instance.jobs, Estimator((layer, *instance.estimator.layers)))
 
 
 def _nodes(count: int, rng: Generator, *, scarce: bool) -> tuple[Node, ...]:

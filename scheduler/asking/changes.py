@@ -25,7 +25,6 @@ class Kind(StrEnum):
     DEPENDENCY = "dependency"
     SIZE = "size"
     CORES = "cores"
-    CORES_PER_GPU = "cores-per-gpu"
     GPU_TYPE = "gpu-type"
     MEMORY = "memory"
     CHECKPOINT = "checkpoint"
@@ -119,7 +118,6 @@ CHANGED: Mapping[Kind, Callable[[Job, Any], Job]] = {
     Kind.DEPENDENCY: _eligible,
     Kind.SIZE: lambda job, size: replace(job, requirement=tuple(sorted({size, *job.requirement}))),
     Kind.CORES: lambda job, cores: replace(job, cores=cores),
-    Kind.CORES_PER_GPU: lambda job, cores: replace(job, cores=cores),
     Kind.GPU_TYPE: lambda job, types: replace(job, gpu_types=job.gpu_types | set(types)),
     Kind.MEMORY: lambda job, memory_mib: replace(job, memory_mib=memory_mib),
     Kind.CHECKPOINT: lambda job, _: replace(job, checkpoint_domain=None),
@@ -130,7 +128,6 @@ CHANGED: Mapping[Kind, Callable[[Job, Any], Job]] = {
 OFFERED: Mapping[Kind, Callable[[Any], str]] = {
     Kind.SIZE: lambda size: f"Accept {count(size, 'GPUs')} too",
     Kind.CORES: lambda cores: f"Take {count(cores, 'cores')}",
-    Kind.CORES_PER_GPU: lambda cores: f"Take {count(cores, 'cores')} a GPU",
     Kind.MEMORY: lambda memory_mib: f"Take {gib(memory_mib)} of memory",
     Kind.GPU_TYPE: lambda types: f"Allow {' and '.join(types)} too",
 }
@@ -142,7 +139,6 @@ CONDITIONS: Mapping[Kind, Callable[[Any], str]] = {
     Kind.DEPENDENCY: lambda _: "Without what it waits for",
     Kind.SIZE: lambda size: f"With {count(size, 'GPUs')}",
     Kind.CORES: lambda cores: f"With {count(cores, 'cores')}",
-    Kind.CORES_PER_GPU: lambda cores: f"With {count(cores, 'cores')} a GPU",
     Kind.GPU_TYPE: lambda types: f"With GPUs of type {' or '.join(types)} allowed too",
     Kind.MEMORY: lambda memory_mib: f"With {gib(memory_mib)} of memory",
     Kind.CHECKPOINT: lambda _: "Without its checkpoint, so from the beginning,",

@@ -18,7 +18,7 @@ from scheduler.copies import replace
 from scheduler.errors import InvalidJob
 from scheduler.estimator.estimator import estimator_for
 from scheduler.explaining.foresight import Foresight
-from scheduler.fairness.lrf import BY_SAMPLES, DECLARED, FIXED, OF_TENANT, age_of
+from scheduler.fairness.lrf import FIXED, TOLD, age_of
 from scheduler.intake.take_in import sound_knowledge
 from scheduler.placement.ledger import Ledger
 from scheduler.planning.inputs import gpus_by_type, sound_nodes
@@ -33,8 +33,6 @@ GAIN_S, GAIN_SHARE = 60.0, 0.05
 """Ends that differ by less than this and this part of the wait count as the same."""
 SAME_LENGTH = 0.005
 """A change that makes a job longer by less than this part leaves it as long."""
-TOLD = frozenset({FIXED, DECLARED, BY_SAMPLES, OF_TENANT})
-"""The rules of an age that know this very job, or its tenant's like it. The others are guesses."""
 NEVER_S = math.inf
 NOTHING = Experience()
 
@@ -153,8 +151,11 @@ def _run_of(state: ClusterState, job: Job, parameters: Parameters, experience: E
     known = {}
     if job.total_samples is not None:
         known = estimator_for(sound_knowledge(state.knowledge), state.gpu_speeds, state.nodes).samples_per_s(job)
+    whole = (
+        job if job.expected_duration_s is None else replace(job, limit_s=None)
+    )  # whether its limit ends it is asked here
     age = age_of(
-        job, state.history, tick_s=parameters.tick_s, samples_per_s=known, gpus_by_type=gpus_by_type(state.nodes)
+        whole, state.history, tick_s=parameters.tick_s, samples_per_s=known, gpus_by_type=gpus_by_type(state.nodes)
     )
     done = min(0.99, max(0.0, job.done_fraction, experience.ran_s.get(job.id, 0.0) / age.age_s))
     told = age.source in TOLD and not (age.source == FIXED and job.id in experience.guessed)

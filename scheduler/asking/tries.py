@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from scheduler.asking.changes import Kind
 from scheduler.copies import replace
-from scheduler.fairness.reservation import expected_end_s
+from scheduler.estimator.lengths import is_sure
+from scheduler.fairness.reservation import middle_end_s
 from scheduler.model import ClusterState, Job, Node, Piece, Reason, Running
 from scheduler.model.placements import is_instance, only_instances
 from scheduler.placement.feasibility import Level, aggregated_gpus, first_failing, usable, whole_offers
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def cluster_at(state: ClusterState, now_s: float, then_s: float) -> ClusterState:
     """The snapshot at `then_s`: jobs that should have ended are gone, and waiting jobs have waited longer."""
-    ended = [live for live in state.running if expected_end_s(live, now_s) <= then_s]
+    ended = [live for live in state.running if middle_end_s(live, now_s) <= then_s]
     gone = {live.job for live in ended}
     staying = tuple(live for live in state.running if live.job not in gone)
     return replace(
@@ -66,7 +67,7 @@ def releases(state: ClusterState, now_s: float) -> list[tuple[float, tuple[Runni
     """(time, jobs that are expected to end then), soonest first."""
     by_time: dict[float, list[Running]] = defaultdict(list)
     for live in state.running:
-        by_time[expected_end_s(live, now_s)].append(live)
+        by_time[middle_end_s(live, now_s)].append(live)
     return [(time_s, tuple(ended)) for time_s, ended in sorted(by_time.items())]
 
 
@@ -89,7 +90,7 @@ def tries(state: ClusterState, job: Job, now_s: float) -> list[tuple[Kind, Any]]
     block = max((aggregated_gpus(job, offer) for offer in offers if usable(job, offer, Level.TRUST)), default=0)
     sizes = {size for size in (block, job.min_gpus // 2, 1) if 0 < size < job.min_gpus}
     return [
-        *((Kind.CORES if job.is_cpu else Kind.CORES_PER_GPU, cores) for cores in _cores(job, offers)),
+        *((Kind.CORES, cores) for cores in _cores(job, offers)),
         *((Kind.MEMORY, memory_mib) for memory_mib in _memory(job, offers)),
         *([(Kind.GPU_TYPE, types)] if asks_types else []),
         *((Kind.SIZE, size) for size in sorted(sizes, reverse=True)),
@@ -100,9 +101,9 @@ def tries(state: ClusterState, job: Job, now_s: float) -> list[tuple[Kind, Any]]
 
 
 def _cores(job: Job, offers: list[Offer]) -> list[int]:
-    """The fewest a GPU; of a CPU job the most idle cores of one node with the memory."""
+    """The most idle cores of one node with a CPU job's memory; a GPU job starts with fewer by itself."""
     if not job.is_cpu:
-        return [job.least_cores] if job.cores > job.least_cores else []
+        return []
     idle = [o.cores for o in offers if usable(job, o, Level.TRUST) and o.memory_mib >= job.memory_mib]
     most = max(idle, default=0)
     return [most] if 0 < most < job.cores else []
@@ -135,11 +136,12 @@ def _fits_at(state: ClusterState, job: Job, ledger: Ledger, now_s: float) -> flo
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """An expected end of a running job: when, whose, and how many GPUs of the node are idle after it."""
+    """An expected end of a running job: when, whose, how many GPUs of the node are idle after it, and whether it is no guess."""
 
     at_s: float
     job: int
     free: int
+    known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,25 +171,28 @@ def gathering(state: ClusterState, job_id: int, now_s: float) -> Gathering | Non
     return min(found, key=lambda way: (way.ends[-1].at_s, way.node))
 
 
-def _freed(state: ClusterState, now_s: float) -> dict[int, list[tuple[float, int, int]]]:
-    """Node -> (when, job, GPUs) of the expected ends there, soonest first."""
-    found: dict[int, list[tuple[float, int, int]]] = defaultdict(list)
+Freed = tuple[float, int, int, bool]
+
+
+def _freed(state: ClusterState, now_s: float) -> dict[int, list[Freed]]:
+    """Node -> (when, job, GPUs, whether that is known) of the expected ends there, soonest first."""
+    found: dict[int, list[Freed]] = defaultdict(list)
     for live in state.running:
-        at_s = expected_end_s(live, now_s)
+        at_s = middle_end_s(live, now_s)
         for piece in live.pieces:
             if piece.gpus:
-                found[piece.node].append((at_s, live.job, len(piece.gpus)))
+                found[piece.node].append((at_s, live.job, len(piece.gpus), is_sure(live.spread)))
     for ends in found.values():
         ends.sort()
     return found
 
 
-def _way(job: Job, node: Node, freed: Iterable[tuple[float, int, int]]) -> Gathering | None:
+def _way(job: Job, node: Node, freed: Iterable[Freed]) -> Gathering | None:
     free = idle = len(node.idle_gpus)
     ends: list[End] = []
-    for at_s, holder, gpus in freed:
+    for at_s, holder, gpus, known in freed:
         if free >= job.min_gpus:
             break
         free += gpus
-        ends.append(End(at_s, holder, free))
+        ends.append(End(at_s, holder, free, known))
     return Gathering(node.name, job.min_gpus, idle, tuple(ends)) if free >= job.min_gpus else None

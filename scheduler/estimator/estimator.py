@@ -35,7 +35,7 @@ from scheduler.estimator.layers import (
     TheoryLayer,
     TypeLayer,
 )
-from scheduler.estimator.measured import by_type, signature
+from scheduler.estimator.measured import by_node, by_type, signature
 from scheduler.estimator.scaling import learn_type_speeds, learn_usual
 from scheduler.model import Job, Node
 from scheduler.model.placements import is_instance, share_of_gpu
@@ -207,7 +207,7 @@ def estimator_for(knowledge: Knowledge, speeds: Mapping[str, float], nodes: Sequ
     measured = by_type(knowledge.cells)
     usual = learn_usual(measured)
     layers = (
-        EntityLayer(knowledge),
+        EntityLayer(knowledge, by_node(knowledge.cells)),
         TypeLayer(knowledge, measured),
         TheoryLayer(knowledge, _types(knowledge.profiles)),
         NodesLayer(measured, usual),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from scheduler.estimator.iteration import throughput
@@ -52,11 +52,14 @@ class Layer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EntityLayer:
-    """Measured on this very node."""
+    """Measured on this very node. `places`: by signature, (node, GPUs in all, nodes, mean) of each cell."""
 
     knowledge: Knowledge
+    places: Mapping[str, Sequence[tuple[int, int, int, float]]] = field(default_factory=dict)
 
     def per_gpu(self, job: Job, node: Node, gpus: int, nodes: int) -> Estimate | None:
+        if node.id < 0:
+            return None  # a node that stands for a class, of which thousands are asked
         cell = self.knowledge.cells.get(cell_key(signature(job), node.id, gpus, nodes))
         return None if cell is None else Estimate(cell.mean, "entity", in_samples=True)
 

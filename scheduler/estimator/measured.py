@@ -153,6 +153,15 @@ def _elsewhere(size: int, gpus: int, usual: float, types: Mapping[str, Measured]
     return fmean(found) if found else usual
 
 
+def by_node(cells: Mapping[CellKey, Cell]) -> dict[str, list[tuple[int, int, int, float]]]:
+    """Signature -> (node, GPUs in all, nodes, mean) of the measurements on single nodes."""
+    found: dict[str, list[tuple[int, int, int, float]]] = {}
+    for key, cell in cells.items():
+        if isinstance(key.resource, int) and key.gpus is not None:
+            found.setdefault(key.signature, []).append((key.resource, key.gpus, key.nodes or 1, cell.mean))
+    return found
+
+
 def by_type(cells: Mapping[CellKey, Cell]) -> dict[str, dict[str, Measured]]:
     """Signature -> GPU type -> what was measured; cells of single nodes are left out."""
     found: dict[str, dict[str, Measured]] = {}

@@ -11,7 +11,9 @@ that more than one core a GPU idles, the second step goes straight to the fewest
 worse, the use deceived (loading comes in bursts): the rule above goes on from the start, never again down to there. Loaders that
 spin use all that they have, and are searched as ever. The faster search goes back in the same way where a jump up left cores
 idle. A pure state machine: `begin`, then `advance` with each step's mean utilisation; the state is a value to be stored. The
-service and the simulator call `step`: it asks only for cores that the attempt can have.
+service and the simulator call `search_begin`, then `step`: it asks only for cores that the attempt can have. An attempt that
+found fewer than N_start idle is searched with those; where it then needs more than it can have, it is *short*: when some
+become idle it takes them, N_start at most, and its search begins anew.
 """
 
 from __future__ import annotations
@@ -29,16 +31,18 @@ BUSY_MOST = 0.9
 """Cores that are busy for more of their time than this are all needed: loading is uneven, and a full core makes it wait."""
 FAST_STEPS_MOST = 8
 TINY = 1e-9
+AGAIN_S = 3600.0
+"""A search that is over is made again when a slowing on its node has ended, but not within this time of its beginning."""
 
 
 class Way(StrEnum):
     """Where the search is going."""
 
-    GATHER = "gather"  # it has fewer than were asked for, and gets them as they become idle; nothing is measured yet
     START = "start"
     FEWER = "fewer"
     MORE = "more"
     TRIM = "trim"  # back down within the last jump of the fast search
+    SHORT = "short"  # more than it can have would be tried next, and it holds fewer than N_start
     DONE = "done"
 
 
@@ -60,10 +64,16 @@ class Tuning:
         None  # the number that idle cores led to; stays when it turned out worse, and then none is believed
     )
     scale: float = 0.0  # of a search by throughput: the largest measured, which counts as full scale
+    wanted: int = 0  # N_start; of one that is short: the number that it waits for
 
     @property
     def is_done(self) -> bool:
         return self.way is Way.DONE
+
+    @property
+    def wish(self) -> int:
+        """The cores a GPU that a planning is to count as the attempt's wish."""
+        return self.wanted if self.way is Way.SHORT else self.best
 
 
 def begin(start: int, most: int, *, fast: bool = False) -> Tuning:
@@ -87,9 +97,10 @@ class Room:
         return self.held + self.idle
 
 
-def gather(asked: int, node_cores: int, gpus: int, *, fast: bool = False) -> Tuning:
-    """The search of an attempt on one node that asked for `asked` cores a GPU, before its first step."""
-    return replace(begin(asked, max(asked, node_cores // gpus), fast=fast), way=Way.GATHER)
+def search_begin(start: int, held: int, node_cores: int, gpus: int, *, fast: bool = False) -> Tuning:
+    """The search of an attempt on one node that holds `held` cores. It begins with N_start (`start` a GPU) or with fewer."""
+    tuning = begin(min(start, max(1, held // gpus)), max(start, node_cores // gpus), fast=fast)
+    return replace(tuning, wanted=start)
 
 
 def step(
@@ -97,18 +108,21 @@ def step(
 ) -> tuple[Tuning, int]:
     """The search after a period at this mean utilisation (0 to 1), and the cores to hold from now on.
 
-    `used`: the cores that the attempt kept busy, all its GPUs together; None = not known. First the attempt gets the cores it
-    asked for, as they become idle; the period in which it has them is step 1. From then on a number that it cannot have ends the
-    search, at the best so far or the cores there. ValueError as `advance`.
+    `used`: the cores that the attempt kept busy, all its GPUs together; None = not known. A number that it cannot have ends the
+    search, at the best so far or the cores there; where these are fewer than N_start, or than the best, it is short. ValueError
+    as `advance`.
     """
-    if tuning.way is Way.GATHER:
-        asked = tuning.cores * room.gpus
-        if room.held < asked:
-            return tuning, min(room.cores, asked)
-        tuning = replace(tuning, way=Way.START)
+    most = room.cores // room.gpus
+    if tuning.way is Way.SHORT:
+        if min(tuning.wanted, most) <= tuning.best:
+            return tuning, room.held
+        tuning = search_begin(tuning.wanted, room.cores, tuning.most * room.gpus, room.gpus, fast=tuning.fast)
+        return tuning, tuning.cores * room.gpus
     tuning = advance(tuning, utilisation, band=band, used=None if used is None else used / room.gpus)
-    if tuning.cores > (most := room.cores // room.gpus):  # the search goes on only with cores that it can have
-        tuning = replace(tuning, cores=min(tuning.best, most), way=Way.DONE)
+    if tuning.cores > most:  # the search goes on only with cores that it can have
+        wanted, best = tuning.best if tuning.is_done else max(tuning.best, tuning.wanted), min(tuning.best, most)
+        way = Way.SHORT if best < wanted else Way.DONE
+        tuning = replace(tuning, cores=best, best=best, wanted=wanted, way=way)
     return tuning, tuning.cores * room.gpus
 
 

@@ -16,7 +16,6 @@ from scheduler.estimator.estimator import Estimator
 from scheduler.explaining.kinds import Kind, kind_of
 from scheduler.model import Chosen, Configuration, Job, Piece, Placement, Share
 from scheduler.placement.aggregated.classes import Pool
-from scheduler.placement.aggregated.skeletons import PieceRow
 from scheduler.placement.configurations import generate
 from scheduler.placement.free_capacity import Shortfall
 from scheduler.placement.ledger import Ledger
@@ -134,7 +133,7 @@ class Candidates:
     def _of_class(self, classed: Classed, k: int) -> Alike:
         candidate, group = classed.group.candidates[k], classed.group
         row = classed.rows[candidate.row]
-        pools = (row.pool,) if isinstance(row, PieceRow) else row.pools
+        pools = row.pools
         return Alike(
             pools[0].gpu_type,
             candidate.gpus,

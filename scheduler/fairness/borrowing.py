@@ -13,6 +13,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
+from scheduler.estimator.lengths import is_sure
 from scheduler.fairness.arrays import Array, Division
 from scheduler.model import Alike, Configuration, Job, Ranked, Reservation, Running
 from scheduler.placement.access import Access, Zone
@@ -131,11 +132,11 @@ class AccessRules:
         return Access(home, arrays, limited, self.barred(ranked), BORROWED_WEIGHT)
 
     def barred(self, ranked: Ranked) -> frozenset[int]:
-        """The numbers of the reservations whose nodes the job may not use."""
+        """The numbers of the reservations whose nodes the job may not use: it is expected to end too late, or nobody knows."""
         return frozenset(
             number
             for number, (kept, now_s) in enumerate(self.reservations)
-            if kept.job != ranked.job.id and now_s + ranked.age_s > kept.until_s
+            if kept.job != ranked.job.id and (now_s + ranked.age_s > kept.until_s or not is_sure(ranked.spread))
         )
 
     def opened(self, access: Access) -> Access:

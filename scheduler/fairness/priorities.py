@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from scheduler.estimator.lengths import PATIENCE_S, trusts_of
 from scheduler.fairness.lrf import Age, ages_of, latency_ratio
 from scheduler.model import Alike, Job, Queue, Ranked
 
@@ -45,6 +46,11 @@ def first_in_first_out(job: Job, moment: Moment, age_s: float) -> float:
 
 def latency_ratio_first(job: Job, moment: Moment, age_s: float) -> float:
     """LRF: the latency ratio, so that the job goes first that waited longest for its length (Hops eq. 8)."""
+    return latency_ratio(job.wait_s, age_s)
+
+
+def latency_ratio_as_known(job: Job, moment: Moment, age_s: float) -> float:
+    """LRF where ages are known, the fewest GPUs first where they are not: `order` tempers it by how sure each age is."""
     return latency_ratio(job.wait_s, age_s)
 
 
@@ -94,6 +100,12 @@ PRIORITIES: Mapping[str, Priority] = {
 COLUMNS_FROM = 1000
 """From this number of jobs on a queue has columns: for a short one they would cost more than they spare."""
 
+LEAST_LR = 0.01
+"""A latency ratio that is a guess counts as no less, so that who just came weighs something."""
+
+LEAST_TRUST = 0.33
+"""However bad a guess is, its latency ratio orders to this power: a large job is not passed by newcomers for ever."""
+
 LR_CAP = 100.0
 """Section 3: in the objective a latency ratio counts up to this; not in the order, and not on the pages."""
 
@@ -108,16 +120,19 @@ def order(jobs: Sequence[Job], priority: Priority, moment: Moment, age: Callable
     waits_s = np.array([job.wait_s for job in jobs], dtype=np.float64)
     ratios = waits_s / ages_s
     priors, cap = ratios, LR_CAP
-    if priority is not latency_ratio_first:
+    if priority not in (latency_ratio_first, latency_ratio_as_known):
         own = (priority(job, moment, age_s) for job, age_s in zip(jobs, known.ages_s, strict=True))
         priors, cap = np.fromiter(own, np.float64, len(jobs)), math.inf
     ids = [job.id for job in jobs]
-    places = _places(jobs, ids, priors)
+    spreads, firsts = np.array(known.spreads, dtype=np.float64), priors
+    if priority is latency_ratio_as_known:
+        priors, firsts = _tempered(jobs, priors, spreads, waits_s)
+    places = _places(jobs, ids, firsts)
     turns = _within_tenants(places, jobs)
     at = turns.tolist()
     # One pass in C, over figures that lie side by side in the order of the queue.
-    figures = (np.minimum(cap, priors[places]), ratios[turns], ages_s[turns])
-    beside = (*(each.tolist() for each in figures), map(known.sources.__getitem__, at))
+    figures = (each.tolist() for each in (np.minimum(cap, priors)[places], ratios[turns], ages_s[turns]))
+    beside = (*figures, map(known.sources.__getitem__, at), spreads[turns].tolist())
     queue = map(Ranked, map(jobs.__getitem__, at), range(1, len(jobs) + 1), *beside)
     if len(jobs) < COLUMNS_FROM or (numbers := np.array(ids)).dtype != np.int64:  # ids may be any numbers
         return list(queue)
@@ -126,9 +141,35 @@ def order(jobs: Sequence[Job], priority: Priority, moment: Moment, age: Callable
         "ids": numbers,
         "kinds": np.fromiter((kinds.setdefault(job.alike, len(kinds)) for job in jobs), np.int64, len(jobs)),
         "waits_s": waits_s,
+        "spreads": spreads,
         "gave_back": np.fromiter((job.gave_back for job in jobs), bool, len(jobs)),
     }
     return Queue(queue, {name: each[turns] for name, each in columns.items()})
+
+
+def _tempered(
+    jobs: Sequence[Job], ratios: np.ndarray, spreads: np.ndarray, waits_s: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The priors of jobs by the certainty of their ages, and the figures that order them (algorithms.md section 3).
+
+        known (t = 1):    prior = LR    first = LR                           t = min(1, certainty / SURE)
+        guessed:          prior = M     first = LR^t * M^(1-t) / R_1         t = at least LEAST_TRUST
+                                                                             M: the median LR of those known, 1 without any
+
+    A latency ratio over a guessed age says little more than "waited longest". As a weight it would take GPUs from running elastic
+    jobs for those who happened to wait; in the queue's order it keeps who waits from being passed for ever, and among jobs that
+    nobody knows those that ask for the fewest GPUs end the most waits. After `PATIENCE_S` R_1 counts as 1.
+    """
+    trust = trusts_of(spreads)
+    known = trust >= 1.0
+    if known.all():
+        return ratios, ratios
+    usual = max(LEAST_LR, float(np.median(ratios[known]))) if known.any() else 1.0
+    gpus = np.fromiter((max(1, job.requirement[0]) for job in jobs), np.float64, len(jobs))
+    gpus[waits_s >= PATIENCE_S] = 1.0
+    waited = np.maximum(LEAST_TRUST, trust)
+    guessed = np.maximum(LEAST_LR, ratios) ** waited * usual ** (1.0 - waited)
+    return np.where(known, ratios, usual), np.where(known, ratios, guessed / gpus)
 
 
 def _places(jobs: Sequence[Job], ids: Sequence[int], priors: np.ndarray) -> np.ndarray:

@@ -3,8 +3,9 @@
 If a job at the head of an array's window has LR >= `reserve_lr`, nodes are kept for it: those where it will fit soonest, by the
 expected ends of the jobs there. Another job is placed on them only if its expected end is earlier. Reservations are made before
 the solve, so that many small gains together do not outbid the job when it fits. In each array one job at a time has one: their
-number decides whether large or small jobs wait, and hardly how much is idle (docs/decisions/0041). An unknown expected end
-counts as one hour after the start, and one that has passed as one second from now.
+number decides whether large or small jobs wait, and hardly how much is idle (docs/decisions/0041). Only a job that `has_waited`
+long waits for guessed ends, too: nodes idle for nothing where one comes late. A guess counts as late as
+`estimator.lengths` says, an unknown end as one hour after the start, and one that has passed as one second from now.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
-from scheduler.fairness.lrf import LAST_RESORT_S, LONGEST_S
+from scheduler.estimator.lengths import KNOWN_PATIENCE_S, LAST_RESORT_S, LATE, PATIENCE_S, Length, is_sure
+from scheduler.fairness.lrf import LONGEST_S
 from scheduler.model import Job, Piece, Ranked, Reservation, Running
 from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, usable
 
@@ -25,16 +27,47 @@ if TYPE_CHECKING:
 
 
 def starving(picked: Sequence[Ranked], reserve_lr: float | None) -> Ranked | None:
-    """The job of an array's window that nodes may be kept for: the first, if its LR >= `reserve_lr`."""
-    if reserve_lr is None or not picked or picked[0].latency_ratio < reserve_lr:
-        return None
-    return picked[0]
+    """The job of an array's window that nodes may be kept for: the first of a known length, or that waited for `PATIENCE_S`, if
+    its LR >= `reserve_lr`.
+    """
+    first = next((each for each in picked if is_sure(each.spread) or has_waited(each)), None)
+    return first if first is not None and reserve_lr is not None and first.latency_ratio >= reserve_lr else None
+
+
+def has_waited(ranked: Ranked) -> bool:
+    """Whether it has waited for `PATIENCE_S`, or with a known length for `KNOWN_PATIENCE_S`."""
+    return ranked.latency_ratio * ranked.age_s >= (KNOWN_PATIENCE_S if is_sure(ranked.spread) else PATIENCE_S)
+
+
+def waited_for(ranked: Ranked, running: Iterable[Running]) -> list[Running]:
+    """The running jobs for whose ends its reservation may wait."""
+    return [live for live in running if has_waited(ranked) or is_sure(live.spread)]
 
 
 def expected_end_s(live: Running, now_s: float) -> float:
     """When it is expected to end; never before now, and in ten years at the latest."""
     known = live.started_s + LAST_RESORT_S if live.expected_end_s is None else live.expected_end_s
     return min(max(known, now_s + 1.0), now_s + LONGEST_S)
+
+
+def late_end_s(live: Running, now_s: float) -> float:
+    """When it will have ended, as far as that is known: a guess counts at its `LATE` quantile, given how long it has run."""
+    return expected_end_s(live, now_s) if is_sure(live.spread) else _end_s(live, now_s, LATE)
+
+
+def middle_end_s(live: Running, now_s: float) -> float:
+    """When it is expected to end, given how long it has run: the longer, the later."""
+    return _end_s(live, now_s, 0.5)
+
+
+def _end_s(live: Running, now_s: float, part: float) -> float:
+    began_s, median_s = live.started_s, LAST_RESORT_S
+    if live.age_s is not None:
+        began_s, median_s = live.started_s - live.ran_s, max(1.0, live.age_s)
+    elif live.expected_end_s is not None:
+        median_s = max(1.0, live.expected_end_s - live.started_s)
+    ends_s = began_s + Length(median_s, "", live.spread).quantile(part, max(0.0, now_s - began_s))
+    return min(max(ends_s, now_s + 1.0), now_s + LONGEST_S)
 
 
 def soonest(
@@ -68,7 +101,7 @@ def _releases(
 ) -> Iterator[tuple[float, Iterable[Piece]]]:
     """When what runs on these nodes is expected to end, soonest first, with the pieces that it then frees there."""
     releases = sorted(
-        ((expected_end_s(live, now_s), piece) for live in running for piece in live.pieces if piece.node in nodes),
+        ((late_end_s(live, now_s), piece) for live in running for piece in live.pieces if piece.node in nodes),
         key=lambda each: (each[0], each[1].node),
     )
     for time_s, ended in groupby(releases, key=lambda each: each[0]):

@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
+from scheduler.estimator.measured import signature
 from scheduler.fairness.keeping import kept_by
 from scheduler.fairness.turns import Shape, Standing, by_share, shapes_of, standing_of
+from scheduler.placement.aggregated.own_speeds import Asked, own_speeds_of
 from scheduler.placement.configurations import generate_on
 from scheduler.placement.idle_nodes import IdleNodes
 from scheduler.placement.turn import best_fit
@@ -192,7 +194,9 @@ class Sweep:
         job, work = ranked.job, self._work
         if work.ledger.over_quota(job) is not None:
             return False
-        offers = nodes.best_fit(job, access, spreads=self._spreads(job))
+        own = own_speeds_of([ranked], {job.id: 1.0}, work.ledger, work.estimator, 0).cells
+        cells = own.get(Asked(signature(job), job.min_gpus, 1), {}) if own else {}
+        offers = nodes.best_fit(job, access, spreads=self._spreads(job), cells=cells)
         found = self._generate(job, (job.min_gpus,), offers)
         best = best_fit(found, work.ledger, job.tenant)
         if best is None:

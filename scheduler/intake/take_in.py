@@ -6,14 +6,14 @@ bad quota gets nothing more. A speed that is no number takes the jobs that it be
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob, InvalidRecord, InvalidTenant, SchedulerError
 from scheduler.estimator.measured import signature
 from scheduler.intake.validation import is_amount, is_count, is_number, is_rate
-from scheduler.model import ArrayHistory, ClusterState, Ended, Job, Piece, RunHistory, Running, Tenant
+from scheduler.model import ArrayHistory, ClusterState, Ended, Job, Piece, Running, Tenant
 from scheduler.model.speeds import Knowledge, Profile
 
 if TYPE_CHECKING:
@@ -42,7 +42,6 @@ def take_in(state: ClusterState) -> Intake:
             gpu_speeds=_rates("relative speed", state.gpu_speeds, faults, spared=used),
             gpu_weights=_rates("weight in shares", state.gpu_weights, faults),
             ended=_ended(state.ended, faults),
-            history=_history(state.history, faults),
             array_history=_array_history(state.array_history, faults),
             knowledge=knowledge,
         ),
@@ -79,7 +78,7 @@ def _running_faults(live: Running) -> Iterator[str]:
         yield f"its requirement is {live.requirement!r}; it must hold whole numbers, 0 or more"
     if not is_number(live.started_s):
         yield f"its started_s is {live.started_s!r}; it must be a finite number"
-    for name in ("expected_end_s", "first_started_s"):
+    for name in ("expected_end_s", "first_started_s", "age_s", "ran_s"):
         if (value := getattr(live, name)) is not None and not is_number(value):
             yield f"its {name} is {value!r}; it must be a finite number"
     if live.restart_s is not None and not is_amount(live.restart_s):
@@ -136,21 +135,6 @@ def _ended(ended: Sequence[Ended], faults: list[SchedulerError]) -> list[Ended]:
         detail = f"{lost} of the jobs that ended have no time, no wait of 0 or more or no age above 0; RAQLR omits them"
         faults.append(InvalidRecord("ended", detail))
     return sound
-
-
-def _history(history: RunHistory, faults: list[SchedulerError]) -> RunHistory:
-    kept: dict[str, object] = {}
-    for each in fields(RunHistory):
-        value = getattr(history, each.name)
-        if each.name == "cluster_s":
-            lost, kept[each.name] = (0, value) if value is None or is_amount(value) else (1, None)
-        else:
-            kept[each.name] = {key: median for key, median in value.items() if is_amount(median)}
-            lost = len(value) - len(kept[each.name])  # type: ignore[arg-type]
-        if lost:
-            detail = f"{lost} medians are no finite number, 0 or more; the next fallback of the age is used"
-            faults.append(InvalidRecord(f"history.{each.name}", detail))
-    return RunHistory(**kept)  # type: ignore[arg-type]
 
 
 def _array_history(history: ArrayHistory, faults: list[SchedulerError]) -> ArrayHistory:

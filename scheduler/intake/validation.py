@@ -19,7 +19,7 @@ COUNT_MOST, NUMBER_MOST = 10**12, 1e15
 """No count, time or speed is larger: 30 million years, a thousand peta-iterations a second. Sums stay exact below."""
 
 RATE_LEAST = 1e-9
-OPTIONAL = frozenset({"age_s", "expected_duration_s", "total_samples", "profiled_since_s"})
+OPTIONAL = frozenset({"age_s", "expected_duration_s", "limit_s", "total_samples", "profiled_since_s"})
 
 
 def is_count(value: object) -> bool:
@@ -100,7 +100,15 @@ def check_job(job: Job, known_types: AbstractSet[str], listed: Container[int] = 
 
 
 def _check_numbers(job: Job) -> None:
-    for name in ("wait_s", "age_s", "expected_duration_s", "total_samples", "attained_gpu_s", "done_fraction"):
+    for name in (
+        "wait_s",
+        "age_s",
+        "expected_duration_s",
+        "limit_s",
+        "total_samples",
+        "attained_gpu_s",
+        "done_fraction",
+    ):
         value = getattr(job, name)
         if not is_amount(value) and not (value is None and name in OPTIONAL):
             raise InvalidJob(job.id, f"{name} is {value!r}; it must be a finite number, 0 or more")
@@ -133,6 +141,7 @@ def is_plainly_sound(job: Job, shapes: Container[tuple[object, object]]) -> bool
             and is_plain(job.wait_s)
             and (job.age_s is None or is_plain(job.age_s))
             and (job.expected_duration_s is None or is_plain(job.expected_duration_s))
+            and (job.limit_s is None or is_plain(job.limit_s))
             and (job.total_samples is None or is_plain(job.total_samples))
             and is_plain(job.attained_gpu_s)
             and is_plain(job.done_fraction)

@@ -18,6 +18,7 @@ from scheduler.model.cluster import (
     number_of,
 )
 from scheduler.model.jobs import Figures, Job, Profiled, Promise, Reason, Running, Span
+from scheduler.model.lengths import Kin, Sample
 from scheduler.model.placements import (
     Configuration,
     GpuPart,
@@ -68,6 +69,7 @@ __all__ = [
     "Holder",
     "Job",
     "Kept",
+    "Kin",
     "Lines",
     "LinkOrder",
     "LinkWish",
@@ -89,6 +91,7 @@ __all__ = [
     "Result",
     "RunHistory",
     "Running",
+    "Sample",
     "Share",
     "ShareView",
     "Side",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from scheduler.model.lengths import Sample
 from scheduler.model.speeds import Knowledge
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from scheduler.model.jobs import Job, Running
+    from scheduler.model.lengths import Kin
     from scheduler.model.placements import PairSeen, PartedGpu
 
 
@@ -55,7 +57,11 @@ class Node:
     trusts_tenants: bool = True  # the operator declared that tenants may share that account
     tenants: frozenset[int] = frozenset()  # whose jobs are on the node now
     offers: frozenset[str] = frozenset()  # software that jobs may need; the same words as `Job.software`
+    place: tuple[
+        str, ...
+    ] = ()  # where it stands, the widest level first: two nodes are nearer the more levels they share
     speed: float = 1.0  # entity factor: median over jobs of its throughput over its type's; used in 5 % steps
+    tunes: bool = True  # the cores of jobs there are tuned, where anybody's are
     whole_cores: int | None = None
     whole_memory_mib: int | None = None
     shared: tuple[
@@ -109,12 +115,14 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class RunHistory:
-    """Medians of earlier jobs, for the fallbacks of `age` (section 3). Absent keys mean "no such past"."""
+    """The run times of earlier jobs, by which lengths are known (section 3). Absent keys mean "no such past"."""
 
-    declared_ratio: Mapping[int, float] = field(default_factory=dict)  # owner (or tenant) -> actual / declared
-    tenant_category_s: Mapping[tuple[int, str | None], float] = field(default_factory=dict)
-    category_s: Mapping[str | None, float] = field(default_factory=dict)
-    cluster_s: float | None = None
+    told: Mapping[int, Sample] = field(default_factory=dict)  # owner (or tenant) -> actual / declared
+    like: Mapping[Kin, Sample] = field(default_factory=dict)  # a group of jobs -> their run times, s
+    errors: Sample = field(
+        default_factory=Sample
+    )  # of the latest foretold lengths, in their spreads: see `estimator.record`
+    errors_of: Mapping[int, Sample] = field(default_factory=dict)  # the same of one tenant's jobs
 
 
 @dataclass(frozen=True, slots=True)

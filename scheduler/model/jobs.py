@@ -95,6 +95,7 @@ class Job:
     category: str | None = None
     model_label: str | None = None  # with the tenant: the signature under which its speeds are known
     expected_duration_s: float | None = None
+    limit_s: float | None = None  # its time limit: an attempt is ended by then; None = it has none
     total_samples: float | None = None
     eligible: bool = True
     ineligible_reason: Reason | None = None  # `held`, `dependency`, `restored` or `invalid` when not eligible
@@ -109,6 +110,7 @@ class Job:
     instrumented: bool = False  # it reports the times of its iterations, so its speed can be profiled (section 2)
     profiled_since_s: float | None = None  # start of its first profile, on the snapshot's clock; None = none was made
     least_cores: int = 1  # per GPU; at most `cores`
+    asked_cores: int | None = None  # per GPU: what it is to have on a node without tuning; None = `cores` there too
     most_gpus: int = 0  # that any of its attempts ran on; 0 = it has not run (Sia lets a job grow from there)
     restarts: int = 0  # how often a planner has stopped it, that it starts anew (Sia's restart factor)
     restart_s: float | None = None  # the cost of a restart, measured; None = the knob `restart_cost_s`
@@ -199,6 +201,7 @@ class Running:
     elastic: bool = False
     movable: bool = False  # may be stopped to give back what it borrowed
     expected_end_s: float | None = None  # on the snapshot's clock; None = not known
+    spread: float = 0.0  # of its length (`scheduler.estimator.lengths`)
     description: Job | None = None  # None unless it is movable
     restarts: int = 0  # N: how often the job was started anew after a planner's stop
     first_started_s: float | None = None  # of the job's first attempt; T counts from it. None = this is the first
@@ -206,6 +209,8 @@ class Running:
     stopping: bool = False  # a plan has ordered it to stop, and it has not ended yet
     profiled: Profiled | None = None  # set only for profiles
     owner: int | None = None  # its submitter, as of a waiting job; None = the tenant
+    age_s: float | None = None  # its expected run time in all, where it is at no known point of it
+    ran_s: float = 0.0  # what earlier attempts ran of it
 
     @property
     def is_cpu(self) -> bool:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Ranked:
-    """A job with its place in the queue. `prior` weighs (LR up to 100); `latency_ratio` is its own, for the pages.
+    """A job with its place in the queue. `prior` weighs (LR up to 100); `latency_ratio` is its own, for the pages; `spread` is
+    that of its age (`scheduler.estimator.lengths`).
 
     Nobody changes one. It is not frozen because each of 100 000 waiting jobs has one, and that makes it in a quarter of the time.
     """
@@ -32,6 +33,7 @@ class Ranked:
     latency_ratio: float
     age_s: float
     age_source: str
+    spread: float = 0.0
 
 
 class Queue(list[Ranked]):

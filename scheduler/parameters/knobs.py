@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SIGMA = 1.4
 """Above this placement sensitivity a job is not spread over nodes."""
+OWN_SPEEDS = 16
+"""The most groups of nodes that are kept apart by speeds that jobs were measured to have there."""
 
 _order = partial(declare, group="Who is next, and where")
 _shares = partial(declare, group="Arrays and tenants' shares")
@@ -89,7 +91,7 @@ class Parameters:
     arrays: str = _shares(
         "on",
         "Whether berth divides the cluster into the arrays cpu, gpu-small and gpu-large; off = one array, and no cores are "
-        "reserved for GPU jobs.",
+        "reserved for GPU jobs. Small and large jobs share all GPUs while most of them have no declared length.",
         "off: the cluster has a few nodes. Then small jobs may break up the nodes of large ones.",
         choices=ON_OFF,
     )
@@ -127,7 +129,8 @@ class Parameters:
     )
     reserve_lr: float | None = _shares(
         1.0,
-        "From this latency ratio on, berth keeps nodes for the first job of an array if it does not fit; empty = never.",
+        "From this latency ratio on, berth keeps nodes for the first job of an array if it does not fit and has a declared "
+        "length; empty = never.",
         "Down: large jobs starve behind a stream of small ones. GPUs idle meanwhile.",
         "",
         (0, 100),
@@ -147,6 +150,16 @@ class Parameters:
         "`outside-window`. Down: the head of the queue must come first.",
         "times the GPUs",
         (0.1, 10),
+    )
+    own_speeds: int = _solver(
+        OWN_SPEEDS,
+        "Above 16 GPU nodes, how many groups of nodes are kept apart because a waiting or running job was measured to be "
+        "more than 5 % faster or slower there than the GPU type and the node's factor say: the differences that weigh "
+        "most first. The others count only when nodes of equal speed are handed out.",
+        "Up: jobs run slower than the same model did on another node of the type. Down: plannings of a large cluster "
+        "take too long.",
+        "groups",
+        (0, 1000),
     )
     time_limit_s: float = _solver(
         0.0,
@@ -243,7 +256,7 @@ class Parameters:
     tune_cores: str = _tuning(
         "on",
         "Whether the CPU cores of running training jobs on one node are tuned by how well they keep their GPUs busy; a "
-        "node and a job can be left out of it.",
+        "node and a job can be left out of it. Off: jobs begin with the cores that they ask for, and keep them.",
         "off: you measure something else. One node: *Core tuning* on its console page. One job: `cores_exactly`. A search "
         "that is under way ends, and its job goes back to the best number found so far.",
         choices=ON_OFF,

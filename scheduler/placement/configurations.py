@@ -3,13 +3,15 @@
 For each allowed GPU type, each node t of it with S_t idle GPUs and each requirement R_k:
 - aggregated {t: R_k} when R_k <= S_t (deviation: the paper's text has <, which would exclude full nodes);
 - distributed, for low-sensitivity jobs (rho <= sigma) or when R_1 exceeds the largest node of the type: nodes filled
-  one after another in id order from t on, each as much as possible; only those with the fewest nodes are kept.
+  one after another from t on, by place, then id, each as much as possible; only those with the fewest nodes are kept, and of
+  these the nearest: those that share most levels of the network (`Node.place`).
 At least one core per GPU; which core counts are offered beside the wanted one stands in `core_counts`. Memory
 is a hard need. A resumed attempt only goes where its checkpoint can be read.
 """
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from scheduler.model import Configuration, Job, Share
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scheduler.estimator.estimator import Estimator
+    from scheduler.model import Node
     from scheduler.placement.free_capacity import Offer
     from scheduler.placement.ledger import Ledger
 
@@ -53,11 +56,12 @@ def generate_on(
     found: list[Configuration] = []
     for gpu_type in sorted(by_type):
         spread = low_sensitivity or job.min_gpus > ledger.largest.get(gpu_type, 0)
+        by_place = sorted(by_type[gpu_type], key=lambda offer: (offer.node.place, offer.node.id)) if spread else []
         for size in sizes:
             counts = core_counts.of(gpu_type, size, job, most_cores)
             found += _aggregated(job, by_type[gpu_type], size, counts, estimator)
             if spread:
-                found += _distributed(job, by_type[gpu_type], size, most_cores, estimator)
+                found += _distributed(job, by_place, size, most_cores, estimator)
     return tuple(found)
 
 
@@ -87,7 +91,7 @@ def _distributed(
 
 
 def _fills(job: Job, offers: Sequence[Offer], size: int, rate: int) -> Iterator[list[tuple[Offer, int]]]:
-    """From each node on, nodes filled in order until `size` GPUs are reached over two or more: those with fewest nodes."""
+    """From each node on, nodes filled in order until `size` GPUs are reached over two or more: the fewest nodes, the nearest."""
     most = [(offer, min(distributed_gpus(job, offer, size), offer.cores // rate)) for offer in offers]
     most = [part for part in most if part[1]]
     spans: list[tuple[int, int]] = []
@@ -101,11 +105,17 @@ def _fills(job: Job, offers: Sequence[Offer], size: int, rate: int) -> Iterator[
         if end - begin > 1:
             spans.append((begin, end))
         reached -= most[begin][1]
-    fewest = min((end - begin for begin, end in spans), default=0)
-    for begin, end in spans:
-        if end - begin == fewest:
+    far = [(end - begin, -levels_shared(most[begin][0].node, most[end - 1][0].node)) for begin, end in spans]
+    nearest = min(far, default=(0, 0))
+    for (begin, end), own in zip(spans, far, strict=True):
+        if own == nearest:
             full = most[begin : end - 1]
             yield [*full, (most[end - 1][0], size - sum(gpus for _, gpus in full))]
+
+
+def levels_shared(one: Node, other: Node) -> int:
+    """How many levels of the network two nodes have in common, from the widest on."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one.place, other.place, strict=False)))
 
 
 def _spread(job: Job, fill: Sequence[tuple[Offer, int]], size: int, rate: int, estimator: Estimator) -> Configuration:

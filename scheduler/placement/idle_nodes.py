@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scheduler.placement.feasibility import domain_allowed, software_allowed
-from scheduler.placement.free_capacity import Offer, speed_class
+from scheduler.placement.free_capacity import SPEED_STEP, Offer, speed_class
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from scheduler.estimator.estimator import Estimator
     from scheduler.model import Job
@@ -64,11 +65,14 @@ class IdleNodes:
             for name, gpus in block.items()
         }
 
-    def best_fit(self, job: Job, access: Access, *, spreads: bool) -> list[Offer]:
+    def best_fit(
+        self, job: Job, access: Access, *, spreads: bool, cells: Mapping[int, float] = MappingProxyType({})
+    ) -> list[Offer]:
         """The nodes to generate the job's smallest size on; [] = nowhere.
 
         On one node: for each type and speed the tightest node with the cores that the job wants, or else with most of them, in
-        its own array if it fits there. Spread: every node that can hold a part.
+        its own array if it fits there. `cells`: by node, how much faster than its class the job was measured to be there; such
+        nodes are of a speed of their own. Spread: every node that can hold a part.
         """
         if not self._capacities:
             return []
@@ -78,13 +82,19 @@ class IdleNodes:
         fit = usable & (self._idle[0] >= size) & (cores >= size * job.least_cores) & (self._idle[3] >= job.memory_mib)
         if fit.any():
             at_home = fit & (self._home == access.home)
-            return self._first(np.flatnonzero(at_home if at_home.any() else fit), job, cores, access)
+            return self._first(np.flatnonzero(at_home if at_home.any() else fit), job, cores, access, cells)
         return self._spread(job, access, usable, cores, spreads=spreads)
 
-    def _first(self, found: np.ndarray, job: Job, cores: np.ndarray, access: Access) -> list[Offer]:
+    def _first(
+        self, found: np.ndarray, job: Job, cores: np.ndarray, access: Access, own: Mapping[int, float]
+    ) -> list[Offer]:
+        kind = self._kind[found]
+        if own:
+            steps = [round(own.get(self._capacities[k].node.id, 1.0) / SPEED_STEP) for k in found.tolist()]
+            kind = kind + len(self._capacities) * np.array(steps)
         given = np.minimum(cores[found], job.cores * job.min_gpus)
-        order = np.lexsort((found, self._idle[0][found], -given, self._kind[found]))
-        kinds = self._kind[found][order]
+        order = np.lexsort((found, self._idle[0][found], -given, kind))
+        kinds = kind[order]
         first = found[order][np.flatnonzero(np.diff(kinds, prepend=-1))]
         return self._offers(np.sort(first), access)
 

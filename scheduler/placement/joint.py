@@ -64,7 +64,8 @@ def place_aggregated(
         return Staged()
     rest_s = min((1 - SOLVE_SHARE) * work.parameters.limit_s, (1 - SOLVE_SHARE) * max(0.0, work.remaining_s))
     gap, seed = work.parameters.gap_for(work.ledger.gpus_up), int(work.rng.integers(2**31 - 1))
-    limits = Limits(work.clock, work.deadline_s - rest_s, gap, seed, work.memory.of(solved))
+    own_speeds = work.parameters.own_speeds
+    limits = Limits(work.clock, work.deadline_s - rest_s, gap, seed, work.memory.of(solved), own_speeds)
     plan = solve_aggregated(
         stage,
         draft.objective.weights,

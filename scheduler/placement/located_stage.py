@@ -11,6 +11,7 @@ from scheduler.placement import configurations, located, solver
 from scheduler.placement.access import NO_RULES, OfferingRules, Rules
 from scheduler.placement.aggregated.candidates import candidates_by_class
 from scheduler.placement.aggregated.classes import Classes
+from scheduler.placement.aggregated.own_speeds import own_speeds_of
 from scheduler.placement.outcome import DraftPlan, Staged
 from scheduler.placement.running import changes, least_of_all, must_run, revalued
 from scheduler.placement.turn import greedy_columns
@@ -34,7 +35,8 @@ def least_of(
     stage: Sequence[Ranked], work: Work, weights: Mapping[int, float], rules: Rules = NO_RULES
 ) -> dict[int, float]:
     """The divisor of each job's G: the smallest throughput among all that could be generated for it now."""
-    classes = Classes(work.ledger, stage, rules)
+    own_speeds = own_speeds_of(stage, weights, work.ledger, work.estimator, work.parameters.own_speeds)
+    classes = Classes(work.ledger, stage, rules, own_speeds=own_speeds)
     enough_s = work.remaining_s * (1 - GENERATION_SHARE)
     candidates = candidates_by_class(
         stage,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from scheduler.placement.aggregated.candidates import Group
     from scheduler.placement.aggregated.classes import Pool
     from scheduler.placement.aggregated.memory import Solved
-    from scheduler.placement.aggregated.skeletons import PieceRow, UnitRow
+    from scheduler.placement.aggregated.skeletons import PieceRow, SharedRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Classed:
     """A job's candidates by class of node: its group's candidates, the piece of each row, and the pools' nodes."""
 
     group: Group
-    rows: Sequence[PieceRow | UnitRow]
+    rows: Sequence[PieceRow | SharedRow]
     nodes_of: Mapping[Pool, Sequence[int]]
 
 

@@ -18,6 +18,7 @@ from scheduler.fairness.priorities import Moment, order
 from scheduler.model import Clock, ClusterState, Plan, Ranked, Running
 from scheduler.placement.work import NOTHING, Memory, Work
 from scheduler.planning import leftovers, profiling, sharing
+from scheduler.planning.asked_cores import give_asked
 from scheduler.planning.decided import Decided, Line, Measuring
 from scheduler.planning.inputs import PlanningInput, SnapshotInput
 from scheduler.planning.measuring import choose_probes, choose_spreads, seen_in
@@ -84,6 +85,7 @@ def decide(
     outcome = _with_promises(_place(policy, work, taking_part, line), settled, parameters)
     outcome.draft.chosen.update(shared.chosen)
     leftovers.hand_out(measuring.left, work, outcome)
+    give_asked(line.queue, work.ledger, outcome.draft)
     lapsed = tuple(sorted([*settled.lapsed, *(job.id for job in inputs.promised if job.id in line.aside)]))
     replan_s = _next_replan_s(outcome, work, now_s if replan else inputs.state.replanned_s)
     unexplained_s = ends_s - reserve_s * 2 / 3

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduler import metrics
 from scheduler.copies import replace
+from scheduler.estimator.lengths import SURE_SPREAD
 from scheduler.explaining.detail import Details
 from scheduler.explaining.why import Hindsight
 from scheduler.fairness.keeping import promise_keepers
@@ -130,7 +132,13 @@ def _left(
 ) -> _Left:
     reservations = decided.outcome.reservations
     beside = beside_fitting(
-        ((ranked.job, decision) for ranked, decision in zip(decided.line.queue, decisions, strict=False)),
+        (
+            (
+                ranked.job,
+                replace(decision, age_s=math.inf) if reservations and ranked.spread > SURE_SPREAD else decision,
+            )
+            for ranked, decision in zip(decided.line.queue, decisions, strict=False)
+        ),
         inputs.ledger,
         reservations,
         inputs.estimator,

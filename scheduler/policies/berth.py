@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scheduler.fairness.priorities import latency_ratio_as_known
 from scheduler.parameters.choices import POLICIES
 from scheduler.policies import arrays_and_windows
 from scheduler.policies.lineup import Mode
 from scheduler.policies.policy import Policy, by_knob
 
 if TYPE_CHECKING:
+    from scheduler.fairness.priorities import Priority
     from scheduler.parameters import Parameters
     from scheduler.placement.outcome import Outcome
     from scheduler.placement.work import Work
@@ -30,8 +32,13 @@ def place(work: Work) -> Outcome:
         reserve_lr=knobs.reserve_lr,
         efficient=pays(knobs),
         sweep=sweeps(knobs),
+        doubts=True,
     )
     return arrays_and_windows.place(work, mode)
+
+
+def priority(parameters: Parameters) -> Priority:
+    return latency_ratio_as_known if parameters.priority == "lrf" else by_knob(parameters)
 
 
 def is_fair(parameters: Parameters) -> bool:
@@ -46,4 +53,4 @@ def pays(parameters: Parameters) -> bool:
     return parameters.gain == "efficient"
 
 
-POLICY = Policy("berth", POLICIES["berth"], place, by_knob, replans=True, is_fair=is_fair, sweeps=sweeps, pays=pays)
+POLICY = Policy("berth", POLICIES["berth"], place, priority, replans=True, is_fair=is_fair, sweeps=sweeps, pays=pays)

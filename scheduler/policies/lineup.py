@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.copies import replace
+from scheduler.estimator.lengths import trusts_of
 from scheduler.fairness import progressive
 from scheduler.fairness.arrays import UNDIVIDED, Array, Division, divide, gpu_shares, least_units
 from scheduler.fairness.borrowing import AccessRules, HomeArrays
@@ -47,10 +48,13 @@ class Mode:
     reserve_lr: float | None
     efficient: bool = False  # a size has less value the worse the jobs scale
     sweep: bool = False
+    doubts: bool = False  # the arrays' border stands only where lengths are known
 
 
 SAMPLE = 256
 """The first waiting and the first running jobs, this number of each, show how the jobs of a planning scale."""
+HALF = 0.5
+"""The arrays' border stands where at least this part of the asked GPUs is for jobs of a known length (`divided`)."""
 CPU = (0,)
 """The requirement of a CPU job."""
 
@@ -79,6 +83,7 @@ def _split(queue: Sequence[Ranked]) -> tuple[Sequence[Ranked], Sequence[Ranked]]
 
 
 def divided(work: Work, mode: Mode) -> Division:
+    """Divide the nodes; not between small and large jobs where the lengths of most of them are guesses."""
     if not mode.arrays:
         return UNDIVIDED
     knobs = work.parameters
@@ -86,8 +91,24 @@ def divided(work: Work, mode: Mode) -> Division:
         work.ledger.nodes,
         work.state.array_history,
         reserved_per_gpu=knobs.reserved_cores_per_gpu,
-        large_share=knobs.large_array_share,
+        large_share=knobs.large_array_share if not mode.doubts or _known_share(work) >= HALF else 0.0,
     )
+
+
+def _known_share(work: Work) -> float:
+    """The part of the GPUs that waiting and running jobs ask for or hold whose jobs have a known length."""
+    queue, running = work.queue, work.state.running
+    if isinstance(queue, Queue):
+        gpus = np.zeros(len(queue.counts))
+        for kind, head in queue.heads.items():
+            gpus[kind] = head.job.min_gpus
+        asked, spreads = gpus[queue.kinds], queue.columns["spreads"]
+    else:
+        asked = np.array([each.job.min_gpus for each in queue], dtype=np.float64)
+        spreads = np.array([each.spread for each in queue], dtype=np.float64)
+    asked = np.append(asked, [live.gpus for live in running])
+    sure = trusts_of(np.append(spreads, [live.spread for live in running])) >= 1.0
+    return float(asked[sure].sum() / asked.sum()) if asked.any() else 1.0
 
 
 def fill(

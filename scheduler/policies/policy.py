@@ -31,6 +31,7 @@ class Policy:
     replans   whether running elastic jobs take part in its re-plans
     is_fair   whether tenants take turns by their shares under these knobs
     sweeps    whether it offers what is left idle to every waiting job, behind the windows' ends too (`fairness.sweep`)
+    round_s   the length of its published rounds, in seconds, where it differs from the default of `replan_s`
     pays      whether a change of a running job must pay for its restart (`replan.paying`), so that it is looked at sooner
     """
 
@@ -42,6 +43,7 @@ class Policy:
     is_fair: Callable[[Parameters], bool] = lambda _: False
     sweeps: Callable[[Parameters], bool] = lambda _: False
     pays: Callable[[Parameters], bool] = lambda _: False
+    round_s: float | None = None
 
 
 def greedy(work: Work, *, passes: bool = True) -> Outcome:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.copies import replace
 from scheduler.errors import InvalidJob
-from scheduler.fairness.reservation import soonest, starving
+from scheduler.fairness.reservation import soonest, starving, waited_for
 from scheduler.model import Configuration, Ranked, Reservation, SolverFigures
 from scheduler.placement import configurations, turn
 from scheduler.placement.joint import all_of, is_located, place_jointly
@@ -47,7 +47,7 @@ def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules)
         if ranked is None:
             continue
         offers = list(access_rules.offers(ranked, home_only=True))
-        found = soonest(ranked.job, offers, running, work.ledger.largest, now_s)
+        found = soonest(ranked.job, offers, waited_for(ranked, running), work.ledger.largest, now_s)
         if found is None:
             continue
         # Only the located formulation can be made to place a job. Under a quota two such jobs could contradict each other.

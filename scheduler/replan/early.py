@@ -4,8 +4,8 @@ A round of six minutes is long for a job of one minute. If such a job finds no p
 end of the round, with the largest latency ratio of all. And GPUs that become idle on scattered nodes, where no waiting job can
 use them, would stay idle until the next re-plan.
 
-*Urgent* is a job among the first of its array's window whose latency ratio has reached `reserve_lr` and at least doubled
-since the last re-plan:
+*Urgent* is a job of a known length, among the first of its array's window, whose latency ratio has reached `reserve_lr` and at
+least doubled since the last re-plan:
 
     LR >= reserve_lr   and   wait >= 2 * wait at the last re-plan
 
@@ -21,8 +21,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from scheduler.estimator.lengths import is_sure
 from scheduler.metrics import wanted_types
 from scheduler.replan import participants
 
@@ -42,7 +44,8 @@ FRAGMENTS_SHARE = 0.01
 """If this part of the GPUs is idle, and waiting jobs could use them were they in one place, a re-plan is worth it."""
 
 MOST_URGENT = 8
-"""Only this number of first jobs of each window can be urgent: a re-plan makes room for no more (`making_room.MOST_JOBS`)."""
+"""Only this number of each window's first jobs of known lengths can be urgent: a re-plan makes room for no more
+(`making_room.MOST_JOBS`)."""
 
 
 def pressing(picked: Sequence[Ranked], reserve_lr: float, replanned_s: float | None, now_s: float) -> dict[int, float]:
@@ -50,7 +53,7 @@ def pressing(picked: Sequence[Ranked], reserve_lr: float, replanned_s: float | N
     if replanned_s is None:
         return {}
     found: dict[int, float] = {}
-    for ranked in picked[:MOST_URGENT]:
+    for ranked in islice((each for each in picked if is_sure(each.spread)), MOST_URGENT):
         wait_s = ranked.latency_ratio * ranked.age_s
         reached_s = now_s + reserve_lr * ranked.age_s - wait_s
         doubled_s = replanned_s + (GROWTH - 1.0) * (wait_s - (now_s - replanned_s))

@@ -95,7 +95,10 @@ class Load:
     joined: float = 0.0  # the integral of live jobs over time, when it came: see `ideal`
     ideal_s: float | None = None
     cores: int | None = None  # a GPU, as the service asks for it; None = as its tenant did
-    tuned: bool = False  # and they are the optimum that was found
+    tuned_on: tuple[int, int] | None = (
+        None  # node and GPUs of the attempt for which they were found best; None = not yet
+    )
+    searched_s: float = -math.inf  # when the last search for them began
     sizes: list[int] = field(default_factory=list)
     causes: list[str] = field(default_factory=list)  # of the stops that were ordered
     spans: tuple[Span, ...] = ()  # the attempts on GPUs that ended in the last `SPANS_S`
@@ -200,7 +203,7 @@ class ArrivalQueue(Lines):
         own = self._age(job)
         rank = bisect_left(self._keys, key) + 1
         ratio = latency_ratio(job.wait_s, own.age_s)
-        return Ranked(job, rank, self._now_s - job.submitted_s, ratio, own.age_s, own.source)
+        return Ranked(job, rank, self._now_s - job.submitted_s, ratio, own.age_s, own.source, own.spread)
 
 
 def _key(load: Load) -> Key:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from scheduler.copies import replace
+from scheduler.estimator.lengths import length_of
 from scheduler.model import ArrayHistory, ClusterState, Job, Running
 from scheduler.simulator.world.truth import World
 
@@ -112,12 +113,15 @@ def _running(load: Load, attempt: Attempt, simulated: SimulatedCluster, now_s: f
         elastic=job.movable and len(job.requirement) > 1,
         movable=job.movable,
         expected_end_s=expected_end_s(load, attempt, now_s),
+        spread=0.0 if job.total_samples is not None else length_of(job, simulated.past.history).deciding.spread,
         description=job_of(load, simulated, now_s) if job.movable else None,
         restarts=load.restarts,
         first_started_s=load.first_started_s,
         restart_s=_measured_restart_s(load, simulated.world),
         stopping=attempt.stopping,
         owner=job.owner,
+        age_s=None if done_fraction(load) else load.age_s,
+        ran_s=load.ran_s if job.movable else 0.0,
     )
 
 

@@ -1,21 +1,20 @@
 """The simulated service's memory of ended jobs, as in the portal's snapshot (algorithms.md sections 3 and 4).
 
-Median run times of the latest completed jobs, for the fallbacks of `age`; waits and ages of the jobs that ended in the
+Run times of the latest completed jobs, by which lengths are known; waits and ages of the jobs that ended in the
 last hours, for RAQLR; and the most GPUs that large jobs held plus queued at one time in the last week, for the arrays.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
+from scheduler.estimator.record import Ran, Record
 from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
-from scheduler.fairness.lrf import HISTORY_JOBS
-from scheduler.model import ArrayHistory, Ended, RunHistory
+from scheduler.model import ArrayHistory, Ended
 
 if TYPE_CHECKING:
     from scheduler.simulator.load import Load
@@ -23,41 +22,14 @@ if TYPE_CHECKING:
 ARRAY_HISTORY_S = 7 * 86_400.0
 
 
-class _Medians:
-    """Medians by key of values that come and go."""
-
-    def __init__(self) -> None:
-        self._values: dict[object, list[float]] = {}
-        self.of: dict[object, float] = {}
-
-    def add(self, key: object, value: float) -> None:
-        values = self._values.setdefault(key, [])
-        insort(values, value)
-        self._settle(key, values)
-
-    def remove(self, key: object, value: float) -> None:
-        values = self._values[key]
-        del values[bisect_left(values, value)]
-        self._settle(key, values)
-
-    def _settle(self, key: object, values: list[float]) -> None:
-        if not values:
-            del self._values[key], self.of[key]
-            return
-        half = len(values) // 2
-        self.of[key] = values[half] if len(values) % 2 else (values[half - 1] + values[half]) / 2
-
-
 class Past:
     def __init__(self, raqlr_hours: float) -> None:
         self._horizon_s = raqlr_hours * 3600.0
-        self._medians = {name: _Medians() for name in ("ratio", "tenant", "category", "cluster")}
-        self._latest: deque[tuple[tuple[str, object, float], ...]] = deque()
         self._ended: deque[Ended] = deque()
         self._live_gpu_jobs, self._gpu_job_ended_s = 0, -math.inf
         self._large: dict[int, Load] = {}  # jobs of the large array that are live or ended in the last week
-        # The mappings grow in place, so that the same object is always up to date.
-        self.history = RunHistory()
+        self._record = Record()
+        self.history = self._record.history
         self._largest_tuned: dict[int, dict[str | None, int]] = {}  # owner -> category -> cores a GPU
         self._tuned: deque[tuple[float, int]] = deque()  # when, cores a GPU: of the last week
 
@@ -72,31 +44,15 @@ class Past:
             self._live_gpu_jobs, self._gpu_job_ended_s = self._live_gpu_jobs - 1, now_s
         if load.age_s is not None and load.age_s > 0:
             self._ended.append(Ended(now_s, load.waited_s, load.age_s))
-        if load.state == "COMPLETED":
-            self._remember(load)
+        self._remember(load, completed=load.state == "COMPLETED")
 
-    def _remember(self, load: Load) -> None:
+    def _remember(self, load: Load, *, completed: bool) -> None:
         job = load.traced.job
-        entries: list[tuple[str, object, float]] = [
-            ("tenant", (job.tenant, job.category), load.ran_s),
-            ("category", job.category, load.ran_s),
-            ("cluster", None, load.ran_s),
-        ]
-        if job.expected_duration_s:
-            owner = job.tenant if job.owner is None else job.owner
-            entries.append(("ratio", owner, load.ran_s / job.expected_duration_s))
-        for name, key, value in entries:
-            self._medians[name].add(key, value)
-        self._latest.append(tuple(entries))
-        if len(self._latest) > HISTORY_JOBS:
-            for name, key, value in self._latest.popleft():
-                self._medians[name].remove(key, value)
-        self.history = RunHistory(
-            declared_ratio=self._medians["ratio"].of,  # type: ignore[arg-type]
-            tenant_category_s=self._medians["tenant"].of,  # type: ignore[arg-type]
-            category_s=self._medians["category"].of,  # type: ignore[arg-type]
-            cluster_s=self._medians["cluster"].of[None],
-        )
+        if not completed and not load.ran_s > (job.expected_duration_s or math.inf):
+            return
+        owner = job.tenant if job.owner is None else job.owner
+        common = (owner, job.tenant, job.category, job.model_label, job.min_gpus)
+        self._record.learn(Ran(load.ran_s, job.expected_duration_s, *common, completed, job.limit_s))
 
     def tuned(self, load: Load, now_s: float) -> None:
         """Note the optimum of a job's cores that was found."""

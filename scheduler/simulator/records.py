@@ -39,6 +39,7 @@ class JobRecord:
     gpus_first: int  # size of the first attempt
     gpus_mean: float  # time-weighted over its attempts
     ideal_s: float | None  # its time on an equal part of the cluster (finish-time fairness): see `report`
+    cores: int | None = None  # a GPU, as the service chose at last; None = as its tenant asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,4 +157,5 @@ def job_record(load: Load, now_s: float) -> JobRecord:
         gpus_first=load.gpus_first,
         gpus_mean=gpu_s / ran_s if ran_s else 0.0,
         ideal_s=load.ideal_s,
+        cores=load.cores,
     )

@@ -55,6 +55,11 @@ class Relief:
         """Whether a measurement there since then is worth nothing."""
         return self._upset_s.get(node, -1.0) >= at_s
 
+    def released_at(self, node: int, at_s: float) -> bool:
+        """Whether somebody was released there then."""
+        last = self.orders[-1] if self.orders else None
+        return last is not None and last[:2] == (at_s, node) and last[2].share >= 1
+
     def _reading(self, node: int) -> Reading:
         trainings, drawn = {}, {}
         for load in self._running.values():

@@ -108,6 +108,9 @@ SHORT_WAIT_S = 180.0
 BINS = 240
 """Points of the courses over time."""
 
+SAMPLED = 1000
+"""Jobs whose figures are kept one by one."""
+
 
 def figures(run: Run) -> dict[str, Any]:
     """All figures, JSON-able; None where there was nothing to measure."""
@@ -253,7 +256,7 @@ def _tenants(jobs: Sequence[JobRecord]) -> dict[str, dict[str, Any]]:
 
 
 def curves(run: Run) -> dict[str, Any]:
-    """The plots: CDFs (values in order, in equal steps of the share), courses over time, fragments a round.
+    """The plots: CDFs (values in order, in equal steps of the share), courses over time, fragments a round; and a sample of jobs.
 
     `hours`: the middle of each span of the courses. `solve_s` is the CDF of the plannings' wall time.
     """
@@ -264,6 +267,7 @@ def curves(run: Run) -> dict[str, Any]:
     rounds = max(1, min(BINS, round(span_h * HOUR_S / run.replan_s)))
     allocated = [value / max(1, run.gpus_total) for value in _course(steps, "gpus_allocated")]
     return {
+        "jobs": sample(run),
         "cdf_jct_h": cdf([_jct_s(job) / HOUR_S for job in ended]),
         "cdf_lr": cdf(latency_ratios(run.jobs)),
         "cdf_wait_h": cdf([job.wait_s / HOUR_S for job in run.jobs]),
@@ -276,6 +280,19 @@ def curves(run: Run) -> dict[str, Any]:
         "fragments": _course(steps, "fragments", rounds),
         "solve_s": cdf([record.solve_s for record in run.plannings]),
     }
+
+
+def sample(run: Run) -> list[tuple[float, float | None, float | None]]:
+    """Return waiting and run time in hours and LR of at most `SAMPLED` jobs, evenly by submission: the same under each policy."""
+    jobs = sorted(run.jobs, key=lambda job: (job.submitted_s, job.job))
+    return [
+        (
+            round(job.wait_s / HOUR_S, 5),
+            None if job.ended_s is None else round((_jct_s(job) - job.wait_s) / HOUR_S, 5),
+            round(job.wait_s / job.age_s, 5) if job.age_s else None,
+        )
+        for job in jobs[:: len(jobs) // SAMPLED + 1]
+    ]
 
 
 def _course(steps: Steps, field: str, bins: int = BINS) -> list[float]:

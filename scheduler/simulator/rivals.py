@@ -31,5 +31,10 @@ def policy_named(name: str) -> Policy:
 
 
 def parameters_for(name: str, knobs: Mapping[str, Any] | None = None) -> Parameters:
-    """The knobs (by their names, without `policy`), checked, for that policy. InvalidParameter names the one at fault."""
-    return replace(Parameters.from_mapping(dict(knobs or {})), policy=policy_named(name).name)
+    """The knobs (by their names, without `policy`), checked, for that policy; its published rounds where they say nothing of it.
+
+    InvalidParameter names the one at fault.
+    """
+    policy = policy_named(name)
+    published = {} if policy.round_s is None else {"replan_s": policy.round_s}
+    return replace(Parameters.from_mapping({**published, **(knobs or {})}), policy=policy.name)

@@ -14,6 +14,7 @@ from scheduler.contention import Rules
 from scheduler.fairness.lrf import BY_SAMPLES, Age, is_guess
 from scheduler.model import Piece, Placement, Promise, Span, StopOrder
 from scheduler.parameters import Parameters
+from scheduler.placement.free_capacity import largest_nodes
 from scheduler.simulator.cluster import Ask, Cluster
 from scheduler.simulator.load import SPANS_S, ArrivalQueue, Attempt, Load, count_work, rate_of
 from scheduler.simulator.observe import restart_s
@@ -50,6 +51,7 @@ class SimulatedCluster:
         self.world, self._seed, self._announce = world, seed, announce
         self._parameters = parameters
         self._tunes = world.tunes_cores and parameters.tune_cores == "on"
+        self._tuning = largest_nodes(world.nodes) if self._tunes else {}
         self.cluster, self.past, self.knowing = Cluster(world), Past(parameters.raqlr_hours), Knowing(world)
         self.profiles = Profiles(world, self.cluster, self.knowing)
         self.ideal = Ideal(list(self.cluster.nodes.values()))
@@ -78,7 +80,7 @@ class SimulatedCluster:
         load.unit_rate = self.ideal.unit_rate(load)
         self.past.arrived(load)
         if self._tunes:
-            load.cores = tuning.wish(load, self.past)
+            load.cores = tuning.wish(load, self.past, self._tuning)
         self.knowing.arrived(load)
         self._join(load, now_s)
 
@@ -113,7 +115,7 @@ class SimulatedCluster:
         if self.relief is not None and self.relief.upset_since(piece.node, now_s - step_s):
             self._announce(now_s + step_s, Event.TUNED, load.id, attempt)  # once more, it tells nothing
             return False
-        if tuning.step(load, self.cluster, attempt.rate / attempt.noise, self._parameters):
+        if tuning.step(load, self.cluster, attempt.rate / attempt.noise, self._parameters, now_s):
             self.past.tuned(load, now_s)
         else:
             self._announce(now_s + self._parameters.tune_step_s, Event.TUNED, load.id, attempt)
@@ -127,9 +129,12 @@ class SimulatedCluster:
         """A period of watching the node's memory is over; whether cores have become idle."""
         assert self.relief is not None
         changed, freed = self.relief.period(node, now_s)
+        released = self.relief.released_at(node, now_s)
         for load in self.running.values() if changed else ():
             if load.attempt is not None and any(piece.node == node for piece in load.attempt.pieces):
                 self._find_rate(load, now_s)
+                if released and tuning.again(load, node, now_s):
+                    self._announce(now_s + self._parameters.tune_step_s, Event.TUNED, load.id, load.attempt)
         if self.relief.look(node):
             self._announce(now_s + self._parameters.relieve_period_s, Event.WATCHED, node, None)
         return freed

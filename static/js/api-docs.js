@@ -13,10 +13,11 @@ SwaggerUIBundle({
   deepLinking: false, // it would put a link into each operation's button
   persistAuthorization: true,
   displayOperationId: true,
+  docExpansion: "none",
   filter: true,
   requestInterceptor: (request) => {
     if (request.method !== "GET" && request.credentials === "same-origin") {
-      request.headers[place.dataset.csrfHeader] = place.dataset.csrfToken;
+      request.headers["X-CSRFToken"] = place.dataset.csrfToken;
     }
     return request;
   },

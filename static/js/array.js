@@ -1,4 +1,4 @@
-// An array's grid is one tab stop: arrows go from cell to cell, Home and End to its ends; the place is kept over updates.
+// A row of a sweep and its curve light each other. An array's grid is one tab stop: arrows go from cell to cell, Home and End to its ends; the place is kept over updates.
 (function () {
   "use strict";
   let place = 0;
@@ -24,6 +24,14 @@
     const steps = { ArrowRight: at + 1, ArrowLeft: at - 1, ArrowDown: at + row, ArrowUp: at - row, Home: 0, End: Infinity };
     if (event.key in steps) { event.preventDefault(); go(steps[event.key]); }
   });
+  const rows = () => [...document.querySelectorAll("tr[data-task]")];
+  const ask = (event) => {
+    const row = event.target.closest?.("tr[data-task]");
+    document.dispatchEvent(new CustomEvent("berth:light", { detail: { task: row ? Number(row.dataset.task) : null } }));
+  };
+  document.addEventListener("pointerover", (event) => { if (!event.target.closest?.("[data-sweep]")) { ask(event); } });
+  document.addEventListener("focusin", ask);
+  document.addEventListener("berth:lit", (event) => rows().forEach((row) => row.classList.toggle("b-lit", Number(row.dataset.task) === event.detail.task)));
   document.addEventListener("berth:enhance", mark);
   mark();
 })();

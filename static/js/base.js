@@ -13,6 +13,7 @@
   const clock = new Intl.DateTimeFormat([], { timeZone, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const seconds = new Intl.DateTimeFormat([], { timeZone, hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
   const day = new Intl.DateTimeFormat([], { timeZone, weekday: "short", day: "numeric", month: "short" });
+  const weekday = new Intl.DateTimeFormat([], { timeZone, weekday: "short" });
   const full = new Intl.DateTimeFormat([], { timeZone, dateStyle: "full", timeStyle: "long" });
 
   Berth.duration = function (totalSeconds) {
@@ -37,9 +38,11 @@
   const zone = () => new Intl.DateTimeFormat([], { timeZone, timeZoneName: "short" }).formatToParts(new Date()).find((part) => part.type === "timeZoneName").value;
   Berth.clockWithZone = (date) => `${seconds.format(date)} ${zone()}`;
 
-  function sameDay(one, other) { return calendar.format(one) === calendar.format(other); }
+  function sameDay(one, other) { return Math.abs(one - other) < 432e5 || calendar.format(one) === calendar.format(other); } // 12 h: no clock shows it twice
   function printed(at, form, now) {
-    if (form === "bare-clock") { return clock.format(at); }
+    if (form === "bare-clock" || (form === "near" && sameDay(at, now))) { return clock.format(at); }
+    if (form === "near") { return `${(Math.abs(at - now) < 6 * 864e5 ? weekday : day).format(at)} ${clock.format(at)}`; }
+    if (form === "day") { return day.format(at); }
     if (form === "age") { return `${Berth.duration((now - at) / 1000)} ago`; }
     if (form === "clock-s") { return sameDay(at, now) ? seconds.format(at) : `${day.format(at)}, ${seconds.format(at)}`; }
     if (form === "clock") { return sameDay(at, now) ? clock.format(at) : `${day.format(at)}, ${clock.format(at)}`; }
@@ -66,39 +69,67 @@
     });
   }
 
+  // ---- folded rows stay as the reader left them, on every page that has a row of that name ----------------------
+  let folds = {};
+  try { folds = JSON.parse(localStorage.getItem("berth-folds")) || {}; } catch (blocked) { /* then they are as the page says */ }
+  document.addEventListener("click", (event) => {
+    const fold = event.target.closest("details[data-fold] > summary")?.parentElement;
+    if (!fold) { return; }
+    folds[fold.dataset.fold] = !fold.open; // it opens or closes after this
+    try { localStorage.setItem("berth-folds", JSON.stringify(folds)); } catch (blocked) { /* then it holds for this page only */ }
+  });
+
   // ---- fragments ---------------------------------------------------------------------------------------------
   Berth.prepare = function (root) {
     printTimes(root, false);
     printDurations(root);
+    root.querySelectorAll("details[data-fold]").forEach((fold) => { if (fold.dataset.fold in folds) { fold.open = folds[fold.dataset.fold]; } });
   };
   Berth.enhance = function (root) {
     Berth.prepare(root);
     document.dispatchEvent(new CustomEvent("berth:enhance", { detail: { root } }));
   };
 
-  // ---- a short word to the reader ----------------------------------------------------------------------------
-  Berth.toast = function (text, level) {
+  // ---- a short word to the reader goes by itself; an error, and each toast is one, stays until it is dismissed --------
+  document.querySelectorAll('.b-messages > :not([data-level="error"])').forEach((message) => setTimeout(() => message.remove(), 8000));
+  Berth.toast = function (text) {
     const toast = document.createElement("div");
     toast.className = "b-message";
-    toast.dataset.level = level || "info";
-    toast.textContent = text;
+    toast.dataset.level = "error";
+    const away = document.createElement("button");
+    Object.assign(away, { className: "b-iconbutton", type: "button", textContent: "\u00d7", ariaLabel: "Dismiss" });
+    away.dataset.action = "dismiss";
+    toast.append(text, away);
     document.querySelector("[data-toasts]").append(toast);
-    setTimeout(() => toast.remove(), level === "error" ? 10000 : 4000);
   };
 
   // ---- actions by data attributes ----------------------------------------------------------------------------
   function copy(button) {
     const source = document.querySelector(button.dataset.copyFrom);
-    const done = () => Berth.toast("Copied.", "success");
-    const failed = () => Berth.toast("The browser does not allow copying here: select the text and copy it.", "error");
+    const label = button.lastChild; // its word stands beside its icon
+    const done = () => {
+      button.dataset.word = button.dataset.word || label.data;
+      button.setAttribute("aria-live", "polite");
+      label.data = "Copied";
+      setTimeout(() => { label.data = button.dataset.word; }, 2000);
+    };
+    const failed = () => Berth.toast("The browser does not allow copying here: select the text and copy it.");
     if (!navigator.clipboard) { failed(); return; }
     navigator.clipboard.writeText(source.textContent).then(done, failed);
+  }
+  function putAway(key) {  // for this browser, a year long; the server then leaves that line out (shell/banner.py)
+    const before = (document.cookie.match(/(?:^|; )berth-dismissed=([^;]*)/) || ["", ""])[1].split(".").filter(Boolean);
+    const keys = [...before.filter((each) => each !== key), key].slice(-20).join(".");
+    document.cookie = `berth-dismissed=${keys}; path=/; max-age=31536000; samesite=lax`;
   }
   const ACTIONS = {
     theme: () => window.BerthTheme.toggle(),
     reload: () => window.location.reload(),
     retry: () => document.dispatchEvent(new CustomEvent("berth:retry")),
-    dismiss: (button) => button.closest(".b-message").remove(),
+    dismiss: (button) => {
+      if (button.dataset.key) { putAway(button.dataset.key); }
+      button.closest(".b-message, .b-banner").remove();
+    },
     copy,
   };
   document.addEventListener("click", (event) => {
@@ -106,10 +137,14 @@
     if (button && ACTIONS[button.dataset.action]) { ACTIONS[button.dataset.action](button); }
     document.querySelectorAll("details[data-menu][open]").forEach((menu) => { if (!menu.contains(event.target)) { menu.open = false; } });
   });
+  let posted = new WeakMap(); // forms and when they were sent: a second press, before the answer is there, sends nothing
   document.addEventListener("submit", (event) => {
     const question = (event.submitter && event.submitter.dataset.confirm) || event.target.dataset.confirm;
     if (question && !window.confirm(question)) { event.preventDefault(); }
+    if (event.defaultPrevented || event.target.getAttribute("method") !== "post") { return; }
+    if (event.timeStamp - (posted.get(event.target) || -Infinity) < 5000) { event.preventDefault(); } else { posted.set(event.target, event.timeStamp); }
   });
+  window.addEventListener("pageshow", () => { posted = new WeakMap(); }); // and after a way back
 
   // ---- tabs --------------------------------------------------------------------------------------------------
   function chooseTab(tab) {
@@ -145,8 +180,8 @@
   });
 
   document.addEventListener("htmx:afterSettle", (event) => Berth.enhance(event.target));
-  document.addEventListener("htmx:responseError", (event) => Berth.toast(`The server answered ${event.detail.xhr.status}. Nothing was changed.`, "error"));
-  document.addEventListener("htmx:sendError", () => Berth.toast("The server cannot be reached. Try again.", "error"));
+  document.addEventListener("htmx:responseError", (event) => Berth.toast(`The server answered ${event.detail.xhr.status}. Nothing was changed.`));
+  document.addEventListener("htmx:sendError", () => Berth.toast("The server cannot be reached. Try again."));
   Berth.serverTold(document.body.dataset.now);
   setInterval(() => { printTimes(document, true); printDurations(document); }, 1000);
   Berth.enhance(document);

@@ -48,32 +48,33 @@
   document.addEventListener("visibilitychange", () => { if (!document.hidden && missed) { missed = false; whole(); } });
   Berth.board = () => board;
 
-  // ---- a small cluster's cells: the same numbers, written into the elements that name jobs --------------------------
-  const UNKNOWN = 255;
-  const IDLE = new Set([1, 2]), SHARING = 4, FOR_SHARING = "for jobs that share a GPU";
-  const step = (value) => (value === UNKNOWN ? 1 : Math.min(5, Math.floor(value / 20) + 1));
+  // ---- a small cluster's cells and counts: the same numbers, written into what names jobs and counts GPUs --------------
+  const UNKNOWN = 255, STEPS = 5;
+  const figure = (count) => String(count).replace(/\B(?=(\d{3})+$)/g, "\u202f"); // as the server writes it
   const percent = (value) => `${value}\u00a0%`;
   function set(element, name, value) { if (element.getAttribute(name) !== value) { element.setAttribute(name, value); } }
-  function write(element, text, unit) {
-    if (!element || element.textContent === text + (unit ? ` ${unit}` : "")) { return; }
-    element.textContent = unit ? `${text} ` : text;
-    if (unit) { const small = document.createElement("small"); small.textContent = unit; element.append(small); }
+  function cellShown(cell, at) { // how busy a held one is; whose it is, and whether it is, comes with the page's fragments
+    const busy = [...cell.classList].find((name) => /^b-u\d$|^b-lazy$/.test(name));
+    const use = board.use[at];
+    if (!busy || use === UNKNOWN) { return; }
+    const step = busy === "b-lazy" && use === 0 ? busy : `b-u${Math.min(STEPS, Math.floor(use * STEPS / 100) + 1)}`;
+    if (step !== busy) { cell.classList.replace(busy, step); cell.textContent = ""; }
+    const words = cell.title.replace(/, busy [^,]*/, `, busy ${percent(use)}`);
+    set(cell, "title", words); set(cell, "aria-label", words);
   }
-  function cellShown(cell, at) {
-    const [active, use, memory, idle] = [board.active[at], board.use[at], board.memory[at], IDLE.has(board.state[at])];
-    set(cell, "data-active", String(step(active))); set(cell, "data-use", String(step(use))); set(cell, "data-memory", String(step(memory)));
-    const sharing = board.state[at] === SHARING, free = idle ? "idle" : sharing ? "shared" : "";
-    const words = [`GPU ${cell.dataset.gpu}`, idle ? "idle now" : sharing ? FOR_SHARING : `use ${use === UNKNOWN ? "\u2013" : percent(use)}`];
-    if (active !== UNKNOWN) { words.push(`allocated ${percent(active)} of the time shown`); }
-    if (memory !== UNKNOWN) { words.push(`memory ${percent(memory)}`); }
-    set(cell, "title", words.join(", ")); set(cell, "aria-label", words.join(", "));
-    if (cell.classList.contains("b-cell-mini")) { write(cell, free || use === UNKNOWN ? "" : String(use)); return; }
-    write(cell.children[1], active === UNKNOWN ? "" : percent(active));
-    write(cell.querySelector(".b-cell-use"), free || (use === UNKNOWN ? "" : String(use)), free || use === UNKNOWN ? "" : "%");
-    write(cell.querySelector(".b-cell-memory"), memory === UNKNOWN ? free : String(memory), memory === UNKNOWN ? "" : "%");
+  function countsShown() {
+    const sum = (name) => board.groups.type.reduce((total, group) => total + group[name], 0);
+    const [held, computing, unmeasured, free, sharing] = ["held", "computing", "unmeasured", "idle", "sharing"].map(sum);
+    const words = (counts, otherwise) => counts.filter(([count]) => count > 0).map(([count, word]) => `${figure(count)} ${word}`).join(", ") || otherwise;
+    const notes = { held: words([[free, "free"], [sharing, "for sharing"], [sum("gpus") - held - free - sharing, "out"]], "none is free"),
+      computing: words([[held - computing - unmeasured, "held, but idle"], [unmeasured, "not measured"]], "all that are held") };
+    const put = (selector, text) => { const element = document.querySelector(selector); if (element && element.textContent !== text) { element.textContent = text; } };
+    Object.entries({ held, computing }).forEach(([name, count]) => { put(`[data-board-count="${name}"]`, figure(count)); put(`[data-board-note="${name}"]`, notes[name]); });
+    put("[data-board-held]", `of ${figure(held)}`);
   }
   function nodesShown(root) {
     if (!board) { return; }
+    countsShown();
     const elements = root.querySelectorAll("[data-node]");
     if (!elements.length) { return; }
     const starts = new Map();
@@ -82,7 +83,7 @@
     elements.forEach((element) => {
       const [first, place] = starts.get(element.dataset.node) || [0, -1];
       if (place < 0) { return; }
-      const cells = element.querySelectorAll(".b-cell");
+      const cells = element.querySelectorAll(".b-gpu");
       if (cells.length === board.gpus[place]) { cells.forEach((cell, index) => cellShown(cell, first + index)); }
       const heard = element.querySelector('time[data-format="age"]');
       if (heard && board.heard[place]) { set(heard, "datetime", new Date(board.heard[place] * 1000).toISOString()); }

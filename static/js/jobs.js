@@ -4,7 +4,7 @@
   const Berth = window.Berth;
   const form = document.querySelector("[data-bulk]");
   const bar = document.querySelector("[data-bulk-bar]");
-  const WORDS = { PENDING: "waiting", HELD: "held", STARTING: "starting", RUNNING: "running", PREEMPTED: "preempted" };
+  const WORDS = { PENDING: "waiting", HELD: "held", STARTING: "starting", RUNNING: "running", PREEMPTED: "stopped for another job" };
   const boxes = () => [...form.querySelectorAll(".b-row-check")];
 
   function words(selected) {
@@ -63,7 +63,7 @@
   }
   function closed(id, fault) {
     opened.delete(id);
-    Berth.toast(`The tasks of #${id} could not be loaded (${fault.message}).`, "error");
+    Berth.toast(`The tasks of #${id} could not be loaded (${fault.message}).`);
   }
   Berth.fillers.push(async (element, content) => {
     const folds = [...content.querySelectorAll("[data-tasks-url]")].filter((button) => opened.has(button.closest("tr").dataset.job));
@@ -88,6 +88,18 @@
   });
   document.addEventListener("berth:enhance", update);
   update();
+
+  // ---- j and k go to the next job and back; Enter opens it as it does any link -----------------------------------
+  document.addEventListener("keydown", (event) => {
+    const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) && event.target.type !== "checkbox";
+    const step = { j: 1, k: -1 }[event.key];
+    if (!step || typing || event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || document.querySelector("dialog[open]")) { return; }
+    const rows = [...form.querySelectorAll("tr[data-job]")];
+    const at = rows.indexOf(document.activeElement.closest("tr"));
+    const next = rows[at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step];
+    next?.querySelector(".b-jobname a").focus();
+    next?.scrollIntoView({ block: "nearest" });
+  });
 })();
 
 // The column picker: which columns, in which order; the form sends them as they stand.

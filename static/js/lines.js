@@ -8,6 +8,10 @@
   const given = new WeakMap(); // element -> figure as the server gave it
   const drawn = new Map(); // element -> its uPlot
   let cross = null; // { axis, x, held }
+  let lit = null; // the task of a sweep whose line and row stand out, or null
+  const zooms = document.querySelector("[data-zoom]") !== null; // a drag along one plot of time zooms all, a double press shows all again
+  let zoom = readZoom(); // [from, to] in Unix seconds, kept in the address; null: all
+  let drag = null; // { from, to } while the pointer is down
 
   const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--b-${name}`).trim();
   const faint = (name, opacity) => token(name) + Math.round(255 * opacity).toString(16).padStart(2, "0");
@@ -27,11 +31,13 @@
   }
 
   // ---- one plot ----------------------------------------------------------------------------------------------
+  const inSteps = (line) => line.look === "steps" || line.look === "area";
+  const across = (x) => (zooms && zoom && x.kind === "time" ? zoom : x.range) || undefined;
   function series(line) {
     const opacity = line.look === "pale" ? 0.3 : 1;
-    return { label: line.name, stroke: faint(line.token, opacity), width: line.look === "edge" ? 0 : line.look === "steps" ? 1.3 : 1.6, spanGaps: false,
-      dash: line.look === "steps" ? [4, 3] : undefined, paths: line.look === "steps" ? uPlot.paths.stepped({ align: 1 }) : undefined,
-      points: { show: line.x.length < 3, size: 5, fill: token(line.token) } };
+    return { label: line.name, stroke: () => (line.task !== undefined && line.task === lit ? token("accent") : faint(line.token, opacity)), width: line.look === "edge" ? 0 : line.look === "steps" ? 1.3 : 1.6, spanGaps: false,
+      dash: line.look === "steps" ? [4, 3] : undefined, paths: inSteps(line) ? uPlot.paths.stepped({ align: 1 }) : undefined, fill: line.look === "area" ? faint(line.token, 0.12) : undefined,
+      points: { show: line.x.length < 3 && !line.mark, size: 5, fill: token(line.token) } };
   }
   function high(figure) { // of the values, with room above the line
     const known = figure.lines.flatMap((line) => line.y).filter((value) => value !== null);
@@ -39,12 +45,13 @@
   }
   function scales(figure) {
     const { x, y } = figure;
-    if (y.log) { return { x: { time: false, range: x.range || undefined }, y: { distr: 3 } }; }
+    if (x.log) { return { x: { time: false, distr: 3 }, y: {} }; }
+    if (y.log) { return { x: { time: false, range: across(x) }, y: { distr: 3 } }; }
     const top = high(figure);
-    if (top === -Infinity) { return { x: { time: false, range: x.range }, y: { range: [0, y.high || 1] } }; } // its axis is that of all strips
+    if (top === -Infinity) { return { x: { time: false, range: across(x) }, y: { range: [0, y.high || 1] } }; } // its axis is that of all strips
     const low = y.low ?? Math.min(...figure.lines.flatMap((line) => line.y).filter((value) => value !== null));
     const range = y.high !== null && y.high !== undefined ? [y.low || 0, 1.04 * y.high] : top > low ? [low, low + 1.08 * (top - low)] : [low - (y.low === 0 ? 0 : 0.5), low + 1];
-    return { x: { time: false, range: x.range || undefined }, y: { range } };
+    return { x: { time: false, range: across(x) }, y: { range } };
   }
   function axes(figure, element) {
     const { x, y } = figure;
@@ -77,14 +84,13 @@
     const ratio = devicePixelRatio || 1;
     const ends = figure.lines.flatMap((line) => {
       const last = line.y.findLastIndex((value) => value !== null);
-      if (!line.end || last < 0) { return []; }
+      if (!line.end || last < 0 || line.x[last] > (u.scales.x.max ?? Infinity)) { return []; }
       return [{ x: Math.min(u.valToPos(line.x[last], "x", true), u.bbox.left + u.bbox.width), y: u.valToPos(line.y[last], "y", true), text: line.end === true ? withUnit(line.y[last], figure.y) : line.end }];
     }).sort((one, other) => one.y - other.y);
     let lowest = -Infinity;
-    ends.forEach(({ x, y, text }) => {
-      lowest = Math.max(y, lowest + 13 * ratio);
-      say(u, text, x + 6 * ratio, lowest);
-    });
+    const places = ends.map(({ y }) => { lowest = Math.max(y, lowest + 13 * ratio); return lowest; });
+    const over = Math.max(0, lowest - (u.bbox.top + u.bbox.height)); // below the plot there is no room
+    ends.forEach(({ x, text }, n) => say(u, text, x + 6 * ratio, places[n] - Math.min(over, Math.max(0, places[0] - u.bbox.top))));
   }
   function upright(u, x, colour, dash) {
     const at = u.valToPos(x, "x", true);
@@ -96,6 +102,31 @@
     u.ctx.lineTo(at, u.bbox.top + u.bbox.height);
     u.ctx.stroke();
     u.ctx.setLineDash([]);
+  }
+  function endMark(u, line) { // a dot or a cross at the line's end
+    const last = line.y.findLastIndex((value) => value !== null);
+    if (!line.mark || last < 0) { return; }
+    const [ctx, size] = [u.ctx, 3.5 * (devicePixelRatio || 1)];
+    const [x, y] = [u.valToPos(line.x[last], "x", true), u.valToPos(line.y[last], "y", true)];
+    ctx.fillStyle = ctx.strokeStyle = token(line.task === lit ? "accent" : line.token);
+    ctx.beginPath();
+    if (line.mark === "dot") { ctx.arc(x, y, size, 0, 2 * Math.PI); ctx.fill(); return; }
+    ctx.moveTo(x - size, y - size); ctx.lineTo(x + size, y + size); ctx.moveTo(x - size, y + size); ctx.lineTo(x + size, y - size);
+    ctx.stroke();
+  }
+  function light(task) {
+    if (task === lit) { return; }
+    lit = task;
+    drawn.forEach((u, element) => { if (given.get(element).lines.some((line) => line.task !== undefined)) { u.redraw(false, false); } });
+    document.dispatchEvent(new CustomEvent("berth:lit", { detail: { task } }));
+  }
+  function under(u, figure, event) { // the task whose line is nearest to the pointer, within 12 pixels
+    const box = u.over.getBoundingClientRect();
+    const [left, top] = [event.clientX - box.left, event.clientY - box.top];
+    const near = nearest(figure, u.posToVal(left, "x")).filter(({ line }) => line.task !== undefined)
+      .map(({ line, x, y }) => ({ task: line.task, far: Math.abs(u.valToPos(y, "y") - top) + (line.x.length === 1 ? Math.abs(u.valToPos(x, "x") - left) : 0) }))
+      .reduce((one, other) => (one && one.far <= other.far ? one : other), null);
+    light(near && near.far <= 12 ? near.task : null);
   }
   function over(u, figure, element) { // what stands above the lines
     const ctx = u.ctx;
@@ -110,7 +141,13 @@
       ctx.beginPath(); ctx.moveTo(u.bbox.left, y); ctx.lineTo(u.bbox.left + u.bbox.width, y); ctx.stroke();
       ctx.setLineDash([]);
     }
+    if (drag && figure.x.kind === "time") {
+      const [from, to] = [drag.from, drag.to].map((x) => u.valToPos(x, "x", true));
+      ctx.fillStyle = faint("accent", 0.12);
+      ctx.fillRect(Math.min(from, to), u.bbox.top, Math.abs(to - from), u.bbox.height);
+    }
     endLabels(u, figure);
+    figure.lines.forEach((line) => endMark(u, line));
     if (!figure.lines.some((line) => line.y.some((value) => value !== null))) { say(u, "No figures.", u.bbox.left + 6 * ratio, u.bbox.top + u.bbox.height / 2); }
     const here = cross && cross.axis === figure.x.kind ? nearest(figure, cross.x) : null;
     if (here) {
@@ -127,7 +164,7 @@
     return figure.lines.flatMap((line) => {
       const after = line.x.findIndex((at) => at > x);
       const before = (after < 0 ? line.x.length : after) - 1;
-      const taken = before < 0 ? 0 : after < 0 || line.look === "steps" || x - line.x[before] <= line.x[after] - x ? before : after;
+      const taken = before < 0 ? 0 : after < 0 || inSteps(line) || x - line.x[before] <= line.x[after] - x ? before : after;
       return line.y[taken] === null || line.y[taken] === undefined ? [] : [{ line, x: line.x[taken], y: line.y[taken] }];
     });
   }
@@ -136,11 +173,20 @@
     if (!head) { return; }
     const known = (here || []).filter(({ line }) => line.look !== "edge" && line.look !== "pale");
     const several = known.length > 1;
-    const words = known.map(({ line, y }) => (several ? `${line.name} ` : "") + withUnit(y, figure.y)).join(", ");
-    const text = here ? `${place(cross.x, figure.x, 60)}\u2002${words || "no figure"}` : "";
-    if (head.textContent !== text) { head.textContent = text; }
+    const words = known.map(({ line, y }) => (several ? `${line.name} ` : "") + withUnit(y, figure.y));
+    const text = here ? `${place(cross.x, figure.x, 60)}\u2002${words.join(", ") || "no figure"}` : "";
+    if (head.textContent === text) { return; }
+    head.textContent = several ? `${place(cross.x, figure.x, 60)}\u2002` : text;
+    if (several) { head.append(...known.flatMap(({ line }, n) => [dot(line.token), `${words[n]}${n < words.length - 1 ? ", " : ""}`])); }
+  }
+  function dot(name) { // of a line's colour, before its value
+    const mark = document.createElement("i");
+    mark.className = "b-plot-dot";
+    mark.dataset.token = name;
+    return mark;
   }
   function draw(element) {
+    if (!element.clientWidth) { return; } // in a closed row: it is drawn when that opens
     const figure = given.get(element);
     drawn.get(element)?.destroy();
     drawn.delete(element);
@@ -158,13 +204,38 @@
       legend: { show: false }, cursor: { show: false }, select: { show: false }, scales: scales(figure), series: [{}, ...(empty ? [{}] : figure.lines.map(series))], axes: axes(figure, element), bands: empty ? [] : band,
       hooks: { draw: [(u) => over(u, figure, element)] } };
     const made = new uPlot(options, data, element);
-    made.over.addEventListener("pointermove", (event) => { if (!cross || !cross.held) { point(made, figure, event, false); } });
-    made.over.addEventListener("pointerleave", () => { if (cross && !cross.held) { move(null); } });
+    made.over.addEventListener("pointermove", (event) => { under(made, figure, event); if (!cross || !cross.held) { point(made, figure, event, false); } });
+    made.over.addEventListener("pointerleave", () => { light(null); if (cross && !cross.held) { move(null); } });
     made.over.addEventListener("click", (event) => point(made, figure, event, true));
+    if (zooms && figure.x.kind === "time") { dragged(made); }
     drawn.set(element, made);
   }
+  const placed = (u, event) => u.posToVal(event.clientX - u.over.getBoundingClientRect().left, "x");
+  function dragged(u) {
+    u.over.addEventListener("pointerdown", (event) => { drag = { from: placed(u, event), to: placed(u, event), x: event.clientX }; });
+    u.over.addEventListener("pointermove", (event) => { if (drag) { drag.to = placed(u, event); drawn.forEach((each) => each.redraw(false, false)); } });
+    u.over.addEventListener("pointerup", (event) => {
+      const [from, to] = drag ? [drag.from, placed(u, event)].sort((one, other) => one - other) : [0, 0];
+      const far = drag && Math.abs(event.clientX - drag.x) > 6;
+      drag = null;
+      if (far) { zoomTo([from, to]); }
+    });
+    u.over.addEventListener("dblclick", () => zoomTo(null));
+  }
+  function zoomTo(range) {
+    zoom = range;
+    const url = new URL(window.location.href);
+    url.hash = range ? `zoom=${range.map(Math.round).join("-")}` : "";
+    window.history.replaceState(null, "", url);
+    move(null);
+    redraw();
+  }
+  function readZoom() {
+    const found = /^#zoom=(\d{1,11})-(\d{1,11})$/.exec(window.location.hash);
+    return found && Number(found[1]) < Number(found[2]) ? [Number(found[1]), Number(found[2])] : null;
+  }
   function point(u, figure, event, held) {
-    move({ axis: figure.x.kind, x: u.posToVal(event.clientX - u.over.getBoundingClientRect().left, "x"), held });
+    move({ axis: figure.x.kind, x: placed(u, event), held });
   }
   function move(to) {
     const kinds = [cross && cross.axis, to && to.axis];
@@ -199,6 +270,7 @@
 
   // ---- when ---------------------------------------------------------------------------------------------------
   async function load(element) {
+    if (element.closest("details:not([open])")) { return; }
     try {
       const answer = await fetch(element.dataset.figureUrl, { credentials: "same-origin", headers: { Accept: "application/json" } });
       if (!answer.ok) { throw new Error(`status ${answer.status}`); }
@@ -215,12 +287,17 @@
   }
   function onKey(event) {
     const element = event.target.closest?.("[data-figure-url]");
-    if (event.key === "Escape" && cross) { move(null); return; }
+    if (event.key === "Escape" && (cross || (zooms && zoom))) { if (cross) { move(null); } else { zoomTo(null); } return; }
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (element && by && drawn.has(element)) { step(element, by); event.preventDefault(); }
   }
   document.addEventListener("keydown", onKey);
-  document.addEventListener("toggle", (event) => { if (event.target.open && event.target.dataset.figureTable) { tabulate(event.target); } }, true);
+  document.addEventListener("berth:light", (event) => light(event.detail.task));
+  document.addEventListener("toggle", (event) => {
+    if (!event.target.open) { return; }
+    if (event.target.dataset.figureTable) { tabulate(event.target); }
+    event.target.querySelectorAll("[data-figure-url]").forEach(load);
+  }, true);
   document.addEventListener("berth:figure", (event) => load(event.detail.element));
   document.addEventListener("berth:theme", redraw);
   document.addEventListener("berth:enhance", (event) => [...event.detail.root.querySelectorAll("[data-figure-url]")].filter((element) => !given.has(element)).forEach(load));

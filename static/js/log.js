@@ -1,10 +1,18 @@
-// The log viewer: reads on from a cursor whenever the job's stream says that there is more; follow, wrap, find, stream, attempt, rank.
+// The log viewer: reads on from a cursor whenever the job's stream says that there is more; follow, wrap, find, stream, run, part.
 // Lines are text only: what a job prints never becomes markup.
 (function () {
   "use strict";
   const Berth = window.Berth;
   const KEPT_LINES = 5000;
-  const viewer = document.querySelector("[data-log]");
+  let viewer = null;
+  document.addEventListener("berth:enhance", begin); // a job that starts gets its log without a reload
+  begin();
+  function begin() {
+    if (viewer && viewer.isConnected) { return; }
+    viewer = document.querySelector("[data-log]");
+    if (viewer) { view(viewer); }
+  }
+  function view(viewer) {
   const box = viewer.querySelector("[data-log-lines]");
   const find = (name) => viewer.querySelector(`[data-log-${name}]`);
   let cursor = ""; // opaque; "" is the tail's beginning as the server chooses it
@@ -66,33 +74,29 @@
   function lineElement(line) {
     const element = document.createElement("div");
     element.className = "b-line";
-    if (line.level) { element.dataset.level = line.level; }
     element.dataset.stream = line.stream;
     const at = line.at ? new Date(line.at) : null;
-    const time = at ? `${Berth.clock(at)}.${String(at.getMilliseconds()).padStart(3, "0")}` : "";
-    element.append(part("b-line-number", String(line.n === null ? "" : line.n).replace(/\B(?=(\d{3})+$)/g, "\u202f")), part("b-line-time", time), part("b-line-level", line.level || ""), part("b-line-text", line.text));
+    const time = at ? `${Berth.clock(at)}.${Math.floor(at.getMilliseconds() / 100)}` : "";
+    element.append(part("b-line-time", time), part("b-line-text", line.text));
     return element;
   }
-  function note(text, ended) {
+  function note(text) {
     const old = box.querySelector(".b-log-note:not(.b-log-begin)");
     if (old) { old.remove(); }
     if (!text) { return; }
-    const element = part(`b-log-note${ended ? " b-log-end" : ""}`, text);
-    element.className = `b-line ${element.className}`;
-    box.append(element);
+    box.append(part("b-line b-log-note", text));
   }
   function append(page) {
     const lines = document.createDocumentFragment();
     page.lines.forEach((line) => lines.append(lineElement(line)));
     note("");
-    if (page.cut && !box.childElementCount) { box.append(part("b-line b-log-note b-log-begin", "Earlier lines are in the download; lines have no numbers here.")); }
+    if (page.cut && !box.childElementCount) { box.append(part("b-line b-log-note b-log-begin", "Earlier lines are in the download.")); }
     box.querySelectorAll("[data-open]").forEach((line) => line.remove()); // they come again, as they are now
     page.open.forEach((line) => { const element = lineElement(line); element.dataset.open = ""; lines.append(element); });
     box.append(lines);
     const all = box.querySelectorAll(".b-line:not(.b-log-note)");
     for (let place = 0; place < all.length - KEPT_LINES; place += 1) { all[place].remove(); }
     if (all.length === 0) { note(page.ended ? "It printed nothing." : find("empty").dataset.logEmpty); }
-    else if (page.ended) { note("The attempt has ended; this is its last line.", true); }
     if (page.size_bytes !== null && page.size_bytes !== undefined) { find("size").textContent = size(page.size_bytes); }
     if (page.lines.length + page.open.length && query) { search(false); }
     if (follow) { box.scrollTop = box.scrollHeight; }
@@ -106,10 +110,11 @@
   // ---- follow and wrap -----------------------------------------------------------------------------------------
   function setFollow(value) {
     follow = value;
-    find("follow").setAttribute("aria-pressed", String(value));
+    if (find("follow")) { find("follow").setAttribute("aria-pressed", String(value)); } // one that has ended has no such button
+    box.classList.toggle("b-log-read", !value); // who reads back has more room
     if (value) { box.scrollTop = box.scrollHeight; }
   }
-  find("follow").addEventListener("click", () => setFollow(!follow));
+  if (find("follow")) { find("follow").addEventListener("click", () => setFollow(!follow)); }
   box.addEventListener("wheel", (event) => { if (event.deltaY < 0 && follow) { setFollow(false); } }, { passive: true });
   box.addEventListener("keydown", (event) => { if (["ArrowUp", "PageUp", "Home"].includes(event.key)) { setFollow(false); } });
   find("wrap").addEventListener("click", (event) => {
@@ -151,6 +156,13 @@
     if (marks[current]) { setFollow(false); marks[current].dataset.current = ""; marks[current].scrollIntoView({ block: "nearest", inline: "nearest" }); }
     count();
   }
+  document.addEventListener("click", (event) => { // on a phone these stand in the head's menu
+    const act = event.target.closest("[data-log-act]");
+    if (!act) { return; }
+    viewer.classList.toggle(`b-log-with-${act.dataset.logAct}`);
+    act.closest("details").open = false;
+    if (act.dataset.logAct === "find") { viewer.scrollIntoView({ block: "start" }); find("search").focus(); }
+  });
   find("search").addEventListener("input", (event) => { query = event.target.value.toLowerCase(); search(true); });
   find("search").addEventListener("keydown", (event) => { if (event.key === "Enter") { event.preventDefault(); go(current + (event.shiftKey ? -1 : 1)); } });
   find("previous").addEventListener("click", () => go(current - 1));
@@ -173,4 +185,5 @@
   document.addEventListener("berth:event", (event) => { if (event.detail.stream === viewer.dataset.stream && event.detail.topic === "log") { read(); } });
   document.addEventListener("berth:resync", read);
   restart();
+  }
 })();

@@ -41,7 +41,7 @@
     beforeNodeMorphed(old, fresh) {
       if (old.nodeType !== Node.ELEMENT_NODE || old.tagName !== fresh.tagName) { return true; }
       if ("keep" in old.dataset) { return false; }
-      if (old.dataset.figureUrl && old.dataset.figureUrl === fresh.dataset.figureUrl) { copyAttributes(fresh, old, "class"); return false; } // Plotly drew into it
+      if (old.dataset.figureUrl && old.dataset.figureUrl === fresh.dataset.figureUrl) { copyAttributes(fresh, old, "class"); return false; } // a plot is drawn into it
       if (old.matches("select") && touched(old)) { chosen.set(old, old.value); return true; }
       if (touched(old)) { copyAttributes(fresh, old); return false; }
       return true;

@@ -8,6 +8,7 @@
   const input = part.querySelector("input[type=file]");
   const zone = part.querySelector("[data-dropzone]");
   const list = part.querySelector("[data-filelist]");
+  const rowOf = part.querySelector("[data-file-row]");
   const kept = part.querySelector("input[name=files_kept]");
   const names = part.querySelector("input[name=file_names]");
   const digest = part.querySelector("input[name=upload]");
@@ -19,6 +20,7 @@
   const files = new Map(Object.entries(JSON.parse(kept.value || "{}"))); // name -> base64
   let sent = new Map(JSON.parse(part.dataset.sent || "[]").map((each) => [each.path, each])); // name -> {path, sha256, size_bytes, executable}
   let busy = false;
+  const field = (name) => part.closest("form").elements[name];
 
   const bytesOf = (data) => Math.floor((data.length * 3) / 4) - (data.endsWith("==") ? 2 : data.endsWith("=") ? 1 : 0);
   const size = (bytes) => (bytes < 1000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
@@ -28,23 +30,19 @@
     names.value = files.size ? JSON.stringify([...files.keys()].sort()) : "";
     const rows = [...[...files].map(([name, data]) => [name, bytesOf(data)]), ...[...sent].map(([name, each]) => [name, each.size_bytes])];
     list.replaceChildren(...rows.sort(([one], [other]) => (one < other ? -1 : 1)).slice(0, SHOWN).map(([name, bytes]) => {
-      const row = document.createElement("li");
-      const code = document.createElement("code");
-      const amount = document.createElement("span");
-      const button = document.createElement("button");
+      const row = rowOf.content.firstElementChild.cloneNode(true);
+      const button = row.querySelector("button");
       row.dataset.name = name;
-      code.textContent = name;
-      amount.textContent = size(bytes);
-      button.type = "button";
-      button.className = "b-button b-button-small b-button-quiet";
-      button.textContent = "Remove";
+      row.querySelector("code").textContent = name;
+      row.querySelector("small").textContent = size(bytes);
       button.setAttribute("aria-label", `Remove ${name}`);
       button.addEventListener("click", () => remove(name));
-      row.append(code, amount, button);
       return row;
     }));
+    part.querySelector("[data-drop-words]").textContent = rows.length ? "Drop more" : "Drop files here";
     if (rows.length > SHOWN) {
       const row = document.createElement("li");
+      row.className = "b-file";
       row.textContent = `and ${rows.length - SHOWN} more files`;
       list.append(row);
     }
@@ -63,8 +61,9 @@
   function changed(problem) {
     show();
     requirements();
+    Berth.filesChanged([...files.keys(), ...sent.keys()]);
     Berth.fileProblem(problem);
-    names.dispatchEvent(new Event("change", { bubbles: true })); // the request beside the form names the files
+    names.dispatchEvent(new Event("input", { bubbles: true })); // the request beside the form names the files
   }
   function read(file) {
     return new Promise((done, failed) => {
@@ -140,18 +139,18 @@
     digest.value = answer.digest;
   }
   async function asked(path, request) {
-    const token = part.closest("form").elements.csrfmiddlewaretoken.value;
+    const token = field("csrfmiddlewaretoken").value;
     const answer = await fetch(path, { ...request, credentials: "same-origin", headers: { ...request.headers, "X-CSRFToken": token } });
     const told = await answer.json().catch(() => ({}));
     if (!answer.ok) { throw new Error(told.error ? told.error.detail.replace(/\.$/, "") : `The portal answers ${answer.status}`); }
     return told;
   }
-  const tenant = () => { const field = part.closest("form").elements.tenant; return field ? field.value : ""; };
+  const tenant = () => (field("tenant") ? field("tenant").value : "");
   function said(words) { progress.textContent = words; progress.hidden = !words; }
 
   // ---- a requirements.txt beside the program is used, unless something else was chosen -------------------------------
   function requirements() {
-    const { software, "software.path": path } = part.closest("form").elements;
+    const [software, path] = [field("software"), field("software.path")];
     const found = files.has(REQUIREMENTS) || sent.has(REQUIREMENTS);
     if (!software || !path) { return; }
     if (found && software.value === "" && !part.dataset.told) {
@@ -161,9 +160,9 @@
     } else if (!found && software.value === "requirements_file" && path.value === REQUIREMENTS) {
       software.value = "";
       path.value = "";
-    } else { return; }
-    software.dispatchEvent(new Event("change", { bubbles: true }));
+    }
   }
+
   folder.addEventListener("change", async (event) => {
     event.stopPropagation();
     await add([...folder.files].map((file) => [file.webkitRelativePath.split("/").slice(1).join("/") || file.name, file]));

@@ -25,6 +25,7 @@ OWN = {
     "ps": ["-a", "-o", "wide"],
     "shell": ["{job}", "--", "true"],
     "forward": ["{job}", "8888", "--local", "0"],
+    "ssh": ["{job}"],
     "cancel": ["{waiting}", "-o", "yaml"],
     "hold": ["{waiting}"],
     "release": ["{waiting}"],

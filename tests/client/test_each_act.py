@@ -17,7 +17,7 @@ from tests.portal import given
 
 pytestmark = [pytest.mark.impure, pytest.mark.django_db]
 TEMPLATE = f"name: fancy\ntitle: {NAME}\njob: {{command: 'true', gpus: 0}}\n"
-ALONE = {"completion", "forward", "shell", "login"}
+ALONE = {"completion", "forward", "shell", "ssh", "login"}
 """Processes of their own walk these (`test_anywhere.py`)."""
 DEEPER = {
     "artefacts get": ["{job}", "--to", "out"],

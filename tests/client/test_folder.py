@@ -93,7 +93,7 @@ def test_a_larger_folder_is_uploaded_once(folder, cli, transport, settings, tmp_
     transport.asked.clear()
     (folder / "lib/a.py").write_text("changed")
     cli("submit", "--folder", folder, "--", "python3", "train.py")
-    assert [method for method, _ in transport.asked] == ["POST", "PUT", "POST", "POST"]
+    assert [method for method, _ in transport.asked] == ["POST", "PUT", "POST", "POST", "GET"]
     assert Job.objects.count() == 2
 
 

@@ -2,12 +2,14 @@
 
 import io
 import stat
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from berth_client import Berth, ClientError, settings
 from berth_client.cli import main
 from berth_client.settings import Chosen, login_write
+from berth_client.ssh import Keys
 from tests.client.conftest import URL, secret_of
 
 
@@ -128,3 +130,10 @@ def test_a_damaged_file_is_named(text):
     path.chmod(0o600)
     with pytest.raises(ClientError, match=r"config\.ini"):
         settings.chosen()
+
+
+def test_hosts_of_connections_that_begin_at_once_are_all_known(tmp_path):
+    hosts = [f"berth-{number}" for number in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda host: Keys(tmp_path).host_add(host, "ssh-ed25519 key"), hosts))
+    assert sorted(line.split()[0] for line in Keys(tmp_path).hosts.read_text().splitlines()) == sorted(hosts)

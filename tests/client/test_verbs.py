@@ -2,9 +2,11 @@
 
 import json
 import re
+from datetime import timedelta
 
 import pytest
 import yaml
+from django.utils import timezone
 
 from berth_client.cli import parser_make
 from berth_client.cli.job_words import QUEUES, place_words
@@ -164,6 +166,21 @@ def test_plan_says_by_its_code_whether_it_would_start(cli, world):
     told = cli("plan", "--gpus", "4", "--", "true", code=2)
     assert "would start     later\n" in told.out
     assert "gpus: " in cli("plan", "--gpus", "9", "--", "true", code=2).err
+
+
+def test_submit_without_a_length_says_what_similar_jobs_took(cli, world):
+    assert cli("submit", "--gpus", "1", "--", "true").err == "", "no job has ended yet"
+    ended_at = timezone.now()
+    for ran_s in (6600, 7200, 7800):
+        number = world.owner.submit(gpus=1)["number"]
+        times = {"started_at": ended_at - timedelta(seconds=ran_s), "ended_at": ended_at, "ran_s": ran_s}
+        Job.objects.filter(pk=number).update(state=states.JobState.COMPLETED, **times)
+    said = "Your last 3 jobs of this size without a category mostly took 110 min to 2 h 10 min; declare it by --expected 2h."
+    submitted = cli("submit", "--gpus", "1", "--", "true")
+    assert (submitted.out.startswith("job "), submitted.err) == (True, f"{said}\n")
+    assert cli("plan", "--gpus", "1", "--", "true").out.endswith(f"\n\n{said}\n")
+    for more in (["--expected", "2h"], ["-o", "name"], ["--gpus", "2"]):
+        assert cli("submit", "--gpus", "1", *more, "--", "true").err == "", more
 
 
 def test_a_node_with_instances_says_what_they_take(cli, world):

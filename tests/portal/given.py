@@ -5,6 +5,7 @@ import time
 from collections import Counter, defaultdict
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from django.db import connection, connections
 from django.db.models import Q, Sum
@@ -118,6 +119,16 @@ class Cluster:
         told = real_end(reason, exit_code=exit_code, signal=signal)
         return self.report(attempt, "ended", rank=rank, **told | more)
 
+    def ran(self, took_s, *, ago_s=60, waited_s=0.0, **fields):
+        """A job that completed `ago_s` ago after this run time and this wait; its row."""
+        attempt = self.running(gpus=fields.pop("gpus", 1), **fields)
+        self.end(attempt)
+        now = timezone.now() - timedelta(seconds=ago_s)
+        began = now - timedelta(seconds=took_s)
+        times = {"submitted_at": began - timedelta(seconds=waited_s), "started_at": began, "ended_at": now}
+        Job.objects.filter(pk=attempt.job_id).update(ran_s=took_s, waited_s=waited_s, **times)
+        return Job.objects.get(pk=attempt.job_id)
+
 
 def heard(*, node, reports, holding):
     """Take what a node's agent tells of its parts, and nothing that no agent would tell."""
@@ -137,7 +148,7 @@ def measured(*, node, batch):
 
 def held(attempt, rank=0, **more):
     """Name a part as an agent does that has it."""
-    return key_of(attempt, rank) | {"cores_sequence": 0} | more
+    return key_of(attempt, rank) | {"cores_sequence": 0, "ports": []} | more
 
 
 def report(name, state, *, sequence=1, **more):

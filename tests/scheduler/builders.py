@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from scheduler.model import ClusterState, Job, Node, Piece, Plan, Reason, Running
+from scheduler.estimator.lengths import kin_of
+from scheduler.model import ClusterState, Job, Node, Piece, Plan, Reason, RunHistory, Running, Sample
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 from scheduler.simulator.rivals import policy_named
@@ -43,7 +44,7 @@ def node(number, gpus=8, *, gpu_type="a100", cores=32, memory_mib=256_000, idle=
 
 
 def job(number, *requirement, tenant=1, wait_s=60.0, age_s=600.0, cores=1, **more):
-    """A job of `requirement` GPUs (none = a CPU job), submitted in the order of its number."""
+    """A job of `requirement` GPUs (none = a CPU job), submitted in the order of its number. Its age was declared, where it has one."""
     return Job(
         **{
             "id": number,
@@ -52,6 +53,7 @@ def job(number, *requirement, tenant=1, wait_s=60.0, age_s=600.0, cores=1, **mor
             "submitted_s": float(number),
             "wait_s": wait_s,
             "age_s": age_s,
+            "expected_duration_s": age_s,
             "cores": cores,
         }
         | more
@@ -216,3 +218,13 @@ def where(made):
 def why(made):
     """{job: reason} of what was not."""
     return {decision.job: str(decision.reason) for decision in made.decisions if decision.reason}
+
+
+def past_of(*runs, told=None):
+    """The past of ended jobs. `runs`: seconds, tenant, category, and label and GPUs where they matter; `told`: tenant -> ratios."""
+    like = {}
+    for took_s, tenant, category, label, gpus in ((*run, None, 1)[:5] for run in runs):
+        for kin, _ in kin_of(tenant, tenant, category, label, gpus):
+            like.setdefault(kin, []).append(took_s)
+    records = {owner: Sample(ratios) for owner, ratios in (told or {}).items()}
+    return RunHistory(records, {kin: Sample(values) for kin, values in like.items()})

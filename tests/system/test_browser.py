@@ -85,10 +85,10 @@ def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page, berth):
     page.goto(f"{berth.url}/jobs/new")
     page.fill("#id_name", "seen in a browser")
     page.fill("#id_command", COUNTING)
-    page.locator("input[name=gpus][value='2']").check()
-    page.locator("#dry-run .b-verdict").wait_for()
-    assert page.locator("#dry-run .b-sentence").inner_text().strip()
-    page.locator("button:has-text('Submit job')").click()
+    page.locator("label:has(input[type=radio][name=gpus][value='2'])").click()
+    page.locator("#dry-run .b-mid").wait_for()
+    assert page.locator("#dry-run .b-sub").inner_text().strip()
+    page.locator("[data-submit]:visible").click()
     page.wait_for_url(re.compile(r"/jobs/\d+/$"))
     page.evaluate(MARK)
     until(page, "document.querySelector('.b-head .b-pill')?.innerText.trim() === 'Running'")
@@ -96,7 +96,7 @@ def test_a_job_is_submitted_watched_and_cancelled_without_a_reload(page, berth):
     lines = page.locator("[data-log-lines] .b-line").count()
     until(page, f"document.querySelectorAll('[data-log-lines] .b-line').length > {lines + 2}")
     assert page.evaluate("window.__not_reloaded") is True
-    page.locator(".b-head-end button:has-text('Cancel')").click()
+    page.locator(".b-head-end .b-hide-phone button:has-text('Cancel')").click()
     until(page, "document.querySelector('.b-head .b-pill')?.innerText.trim() === 'Cancelled'")
     number = re.search(r"/jobs/(\d+)/", page.url).group(1)
     assert Tenant(berth).state(number) == "CANCELLED"
@@ -123,14 +123,14 @@ def test_an_array_of_200_tells_its_three_failures_first_and_retries_them(page, b
     number = tenant.submit(command, name="sweep", gpus=0, cores=1, array={"size": 200, "concurrency": 6})
     page.goto(f"{berth.url}/jobs/{number}/")
     page.evaluate(MARK)
-    until(page, "document.querySelector('#array-progress .b-sentence').innerText.startsWith('5 of 200 tasks are done')")
+    until(page, "document.querySelector('#array-progress .b-say').innerText.startsWith('5 of 200 tasks are done')")
     until(
         page,
-        "document.querySelector('#array-progress .b-sentence').innerText.includes('3 failed, 6 running, 186 waiting')",
+        "document.querySelector('#array-progress .b-say').innerText.includes('3 failed, 6 running, 186 waiting')",
     )
     until(page, "document.querySelectorAll('[data-taskgrid] .b-task-fail').length === 3")
     failed = page.inner_text("#failed-FAILED")
-    for words in ("3 tasks: 1, 4, 6", "exit 3 (3)", "no such file"):
+    for words in ("3 failed", "Tasks 1, 4, 6: exit 3 (3)", "no such file"):
         assert words in failed
     until(
         page,
@@ -144,10 +144,10 @@ def test_an_array_of_200_tells_its_three_failures_first_and_retries_them(page, b
     assert page.evaluate("window.__not_reloaded") is True
     mended.touch()
     page.click("#retry-FAILED")
-    until(page, "!document.querySelector('#failed-first')")
+    until(page, "!document.querySelector('#failed-FAILED')")
     for index in (8, 9, 10):  # the array has its six already: retried tasks wait for room
         tenant.act(f"{number}_{index}", "cancel")
-    until(page, "document.querySelector('#array-progress .b-sentence').innerText.startsWith('8 of 200 tasks are done')")
+    until(page, "document.querySelector('#array-progress .b-say').innerText.startsWith('8 of 200 tasks are done')")
     assert page.locator("[data-taskgrid] .b-task-done[data-attempt='2']").count() == 3
     tenant.act(number, "cancel")
 
@@ -163,7 +163,9 @@ def test_a_chain_says_where_it_broke_and_what_does_not_follow(page, berth, tmp_p
     page.goto(f"{berth.url}/jobs/{after}/")
     page.evaluate(MARK)
     assert page.inner_text("#chain .b-chain-sentence").strip() == f"It may start once #{train} train has completed."
-    assert [words in page.text_content("#chain svg") for words in ("prep", "train", "evaluate")] == [True] * 3
+    assert [words in page.text_content("#chain .b-chain-wrap svg") for words in ("prep", "train", "evaluate")] == [
+        True
+    ] * 3
     go.touch()
     until(page, "document.querySelector('#chain .b-chain-sentence').innerText.startsWith('The chain broke at')")
     told = page.inner_text("#chain .b-chain-sentence")
@@ -173,7 +175,7 @@ def test_a_chain_says_where_it_broke_and_what_does_not_follow(page, berth, tmp_p
     assert page.evaluate("window.__not_reloaded") is True
     page.click(f"#chain .b-chain-sentence a[href='/jobs/{train}/']")
     page.wait_for_url(f"{berth.url}/jobs/{train}/")
-    assert "exit 7" in page.inner_text("#why-card")
+    assert "exit code 7" in page.inner_text("#ended")
 
 
 def test_the_laboratory_answers_what_another_policy_would_have_done(page, berth):
@@ -254,14 +256,16 @@ def test_a_plot_is_drawn_in_the_zone_that_the_reader_chose(browser, readers, wat
     watch.on(page)
     for zone, ahead_min in (("Asia/Kathmandu", 345), ("", None)):
         page.goto(f"{berth.url}/account/")
+        if page.locator("[data-fold=account-zone]").get_attribute("open") is None:
+            page.click("[data-fold=account-zone] > summary")
         page.select_option("select[name=time_zone]", zone)
         page.locator("form[action$='time-zone'] button").click()
         page.goto(f"{berth.url}/cluster/a100-01/")
-        page.wait_for_selector(".b-plot canvas")
-        page.locator(".b-plot .u-over").first.click()  # the crosshair's time stands in the plot's head
-        shown = page.locator("[data-read]").first.inner_text()[:5]
+        page.locator("#busy-1 .u-over").click()  # the crosshair's time stands in the plot's head
+        until(page, "document.querySelector('#busy-1-title [data-read]').innerText !== ''")
+        shown = page.locator("#busy-1-title [data-read]").inner_text()[:5]
         middle = page.evaluate(
-            """async () => { const { x } = await (await fetch(document.querySelector(".b-plot").dataset.figureUrl)).json();
+            """async () => { const { x } = await (await fetch(document.querySelector("#busy-1").dataset.figureUrl)).json();
                return (x.range[0] + x.range[1]) / 2; }"""
         )
         utc = datetime.fromtimestamp(middle, UTC)

@@ -119,7 +119,7 @@ def told(berth, counting):
 
 def test_focus_on_cancel_is_held_through_live_updates(page, berth, told):
     page.goto(f"{berth.url}/jobs/{told}/")
-    page.evaluate(FOCUS, "form[action$='/cancel'] button")
+    page.evaluate(FOCUS, ".b-hide-phone form[action$='/cancel'] button")
     hold(page, "header")
 
 
@@ -130,7 +130,7 @@ def test_a_press_on_cancel_that_straddles_swaps_is_a_click(page, berth, told):
         "window.__clicks = 0; document.addEventListener('click', (e) => { if (e.target.closest(\"form[action$='/cancel']\")) { window.__clicks += 1; e.preventDefault(); } }, true)"
     )
     swapped(page, "header", 1)
-    box = page.locator("form[action$='/cancel'] button").bounding_box()
+    box = page.locator(".b-hide-phone form[action$='/cancel'] button").bounding_box()
     page.mouse.move(box["x"] + 12, box["y"] + box["height"] / 2)  # on its glyph
     for held_ms in (1200, 5000):
         page.mouse.down()
@@ -217,39 +217,35 @@ def test_one_page_shows_a_job_wait_run_be_requeued_and_end(page, berth, tenant):
     page.goto(f"{berth.url}/jobs/{number}/")
     page.evaluate("window.__not_reloaded = true")
     pill(page, "Waiting")
-    assert page.locator("#what-if").is_visible()
-    assert page.locator("[data-figure-url]").count() == 0
+    assert page.locator("#starts").is_visible()
+    assert page.locator("[data-figure-url], [data-log]").count() == 0
     for block in blocks:
         tenant.act(block, "cancel")
 
     pill(page, "Running")
-    until(page, "document.querySelector('#what-if') === null")
+    until(page, "document.querySelector('#starts') === null")
     until(page, "document.querySelectorAll('.b-plot canvas').length >= 2")
-    until(page, "document.querySelector('#why-card h2').innerText === 'Where it runs'")
-    until(page, "document.querySelector('[data-log-lines]').innerText.includes('begins')")
-    assert page.evaluate("document.querySelector('[data-log-attempt]').value") == "1"
+    until(page, "document.querySelector('#over .b-over').innerText.match(/^(Runs since|Over at)/)")
+    until(page, "document.querySelector('[data-log-lines]')?.innerText.includes('begins')")
+    assert page.locator("[data-log-attempt]").count() == 0, "there is one run"
     drawn = []
     page.on("request", lambda request: "/figures/" in request.url and drawn.append(request.url))
     deadline = time.monotonic() + 60
     while len(drawn) < 4:
         assert time.monotonic() < deadline, "measures move on without an event"
         page.wait_for_timeout(100)
-    since, ran = page.inner_text(".b-head [data-since]"), page.inner_text("#attempts [data-since]")
-    until(
-        page,
-        f"document.querySelector('.b-head [data-since]').innerText !== {since!r} && document.querySelector('#attempts [data-since]').innerText !== {ran!r}",
-        limit_s=20,
-    )
+    since = page.inner_text(".b-head [data-since]")
+    until(page, f"document.querySelector('.b-head [data-since]').innerText !== {since!r}", limit_s=20)
 
     tenant.act(number, "requeue")
-    until(page, "document.querySelector('[data-log-attempt]').value === '2'")
+    until(page, "document.querySelector('[data-log-attempt]')?.value === '2'")
     pill(page, "Running")
-    until(page, "document.querySelector('.b-head').innerText.includes('attempt 2')")
+    until(page, "document.querySelector('.b-head').innerText.includes('run 2')")
     until(page, "document.querySelector('[data-log-lines]').innerText.includes('begins')")
 
     tenant.act(number, "cancel")
     pill(page, "Cancelled")
-    until(page, "document.querySelector('#why-card h2').innerText === 'How it ended'")
+    until(page, "document.querySelector('#ended h2')?.innerText === 'How it ended'")
     until(page, "document.querySelectorAll('main [data-since]').length === 0")
     assert page.locator("form[action$='/cancel']").count() == 0
     assert page.evaluate("window.__not_reloaded") is True
@@ -272,10 +268,10 @@ def crowded(tenant):
 def test_an_offer_starts_a_waiting_job_in_one_press(page, berth, tenant, crowded):
     """Story 8: why it waits, what must happen first, an offer accepted in one click, and it starts."""
     page.goto(f"{berth.url}/jobs/{crowded}/")
-    page.wait_for_selector("#why-card .b-sentence")
-    offers = page.locator("#waiting .b-offer form button")
+    page.wait_for_selector("#starts .b-say")
+    offers = page.locator("#offers tr.b-best form button")
     offers.first.wait_for()
-    assert "start now" in offers.first.inner_text()
+    assert "now" in page.inner_text("#offers tr.b-best td:nth-child(2)")
     offers.first.click()
     # It may run before the page comes to say that the offer was accepted.
     until(

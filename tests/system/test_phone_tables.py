@@ -9,7 +9,7 @@ from tests.system.helpers.watching import browser_started
 
 pytestmark = [pytest.mark.system, pytest.mark.browser, pytest.mark.slow]
 PHONE = {"width": 390, "height": 844}
-SHEETS = ("tokens", "berth", "data", "controls")
+SHEETS = ("tokens", "berth", "controls", "data", "pages", "home", "calm")
 HIDDEN = "[...document.querySelectorAll('.b-table-wrap')].map((wrap) => wrap.scrollWidth - wrap.clientWidth)"
 SPEED = {
     "number": 12,
@@ -34,27 +34,26 @@ def shown(browser, card):
 
 
 def test_the_table_of_speeds_fits_a_phone():
-    card = render_to_string("jobs/_speed.html", {"job": {"speed": {"rows": [SPEED], "facts": [], "empty": ""}}})
+    card = render_to_string("jobs/parts/_speed.html", {"job": {"speed": {"rows": [SPEED], "facts": [], "empty": ""}}})
     with browser_started() as browser:
         page = shown(browser, card)
         assert "\u221260.8" in page.inner_text("table")
         assert page.evaluate(HIDDEN) == [0], "pixels of the table that lie outside of its card"
 
 
-def test_an_event_of_a_node_keeps_its_reason_on_a_phone():
-    event = {"at": None, "node": "a100-01", "what": "drained", "reason": "a loud fan", "by": "ops"}
+def test_an_event_of_a_node_keeps_its_reason_and_who_on_a_phone():
+    event = {"at": None, "node": "a100-01", "text": "Taken out: a loud fan.", "by": "ops"}
     with browser_started() as browser:
-        page = shown(browser, render_to_string("cluster/_events.html", {"events": [event]}))
-        assert page.inner_text("tbody td:nth-child(3)").split("\n") == ["drained", "a loud fan (ops)"]
-        assert not page.is_visible("tbody td:nth-child(4)")
-        path = {"reason": f"not sent: /var/{'1a135a4eb3ba49c1' * 8}stdout", "what": "problem"}
+        page = shown(browser, render_to_string("cluster/_events.html", {"events": [event], "named": True}))
+        assert page.inner_text("li .b-grow").split("\n") == ["a100-01: Taken out: a loud fan.", "by ops"]
+        path = {"text": f"Its agent has a problem: not sent: /var/{'1a135a4eb3ba49c1' * 8}stdout."}
         wide = shown(browser, render_to_string("cluster/_events.html", {"events": [event | path]}))
         for width in (PHONE["width"], 900):
             wide.set_viewport_size({"width": width, "height": 800})
             assert wide.evaluate("document.documentElement.scrollWidth") == width
         page.set_viewport_size({"width": 1200, "height": 800})
-        assert page.inner_text("tbody td:nth-child(3)") == "drained"
-        assert page.inner_text("tbody td:nth-child(4)") == "a loud fan"
+        assert page.inner_text("li .b-grow") == "a100-01: Taken out: a loud fan."
+        assert page.get_attribute("li .b-grow", "title") == "by ops"
 
 
 def test_why_a_node_is_drained_fits_a_phone():

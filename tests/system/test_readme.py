@@ -108,8 +108,8 @@ def test_a_newcomer_sees_jobs_run_and_one_wait_and_reads_why(berth_once):
         name = waiting.inner_text()
         waiting.click()
         page.wait_for_url(re.compile(r"/jobs/[0-9_]+/$"))
-        why = page.locator("#why-card .b-sentence").first.inner_text()
-        assert len(why.split()) > 4, (name, why)
+        why = page.locator("#starts .b-say, #ended .b-say, #over").first.inner_text()  # it may start meanwhile
+        assert len(why.split()) > 2, (name, why)
 
 
 @pytest.mark.slow

@@ -130,10 +130,11 @@ def the_pages_curve_has_no_break(berth, training, told):
 
 def test_a_borrower_is_called_back_for_an_owners_job(berth, tenant):
     """Section 4: small movable jobs may borrow the large array's node until a large job needs it."""
-    small = [tenant.submit(WAITING, gpus=2, restartable=True, **RTX) for _ in range(4)]
+    told = {"expected_duration_s": 600, **RTX}  # the border between small and large jobs stands where lengths are known
+    small = [tenant.submit(WAITING, gpus=2, restartable=True, **told) for _ in range(4)]
     for number in small:
         tenant.wait_state(number, "RUNNING")
-    owner = tenant.submit("sleep 600", gpus=4, **RTX)
+    owner = tenant.submit("sleep 600", gpus=4, **told)
     tenant.wait_state(owner, "RUNNING", limit_s=40)
     (placed,) = attempts(tenant, owner)
     (node,) = {part["node"] for part in placed["parts"]}

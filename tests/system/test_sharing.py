@@ -21,6 +21,7 @@ SEEN = 1.25
 """A busy machine adds to the times alone as to those beside the server: so much is seen all the same."""
 TRAINING, SERVER = "moon-chart", "tide-oracle"
 GRANTED = "It gets 50 % of the compute and 4 GiB of"
+UNFOLD = "(document.querySelectorAll('#folded details').forEach((row) => { row.open = true; }), document.querySelector('main'))"
 ALONE = """
 select coalesce(max(c.count), 0) from estimation_throughputcell c join estimation_signature s on s.id = c.signature_id
 where s.name like '%:moon-net'
@@ -90,15 +91,15 @@ def training_submit(page, directory):
     until(page, "document.querySelectorAll('[data-filelist] li').length === 1")
     page.fill("#id_name", TRAINING)
     page.fill("#id_command", "$BERTH_PYTHON train.py")
+    page.click("#speed-fields > summary")
     page.fill("#id_model", "moon-net")
     page.check("#id_instrumented")
-    page.click("#sharing-fields > summary")
+    page.click("#more-fields > summary")
     page.check("#id_shareable")
     page.fill("#id_gpu_compute", f"{100 * asks['gpu_compute']:g} %")
     page.fill("#id_gpu_memory_mib", f"{asks['gpu_memory_mib'] // 1024} GiB")
-    page.click("#more-fields > summary")
     page.fill("#id_environment", "VIRTUAL_GPU=1,2500")
-    page.click("button:has-text('Submit job')")
+    page.click("[data-submit]:visible")
     page.wait_for_url(re.compile(r"/jobs/\d+/$"))
     return re.search(r"/jobs/(\d+)/", page.url)[1]
 
@@ -112,8 +113,8 @@ def server_submit(tenant):
 
 
 def shown(page, text):
-    """Wait until the page's own part has this text; return all of it."""
-    until(page, f"document.querySelector('main').innerText.includes({text!r})", limit_s=LONG_S)
+    """Wait until the page's own part, its folded rows opened, has this text; return all of it."""
+    until(page, f"{UNFOLD}.innerText.includes({text!r})", limit_s=LONG_S)
     return page.inner_text("main")
 
 

@@ -55,11 +55,138 @@ def names(page):
     return page.locator("[data-filelist] li code").all_inner_texts()
 
 
+def unfold(page, *rows):
+    for row in rows:
+        if page.locator(f"#{row}-fields").get_attribute("open") is None:
+            page.click(f"#{row}-fields > summary")
+
+
+def answer(page):
+    """The answer beside the form, once there is one."""
+    page.locator("#dry-run .b-mid").wait_for()
+    return page.inner_text("#dry-run").replace("\u00a0", " ")
+
+
+def test_a_dropped_program_suggests_a_command_and_a_name_and_what_was_typed_stays(page):
+    assert page.evaluate("document.activeElement.id") == "id_files"
+    page.evaluate(DROP, [["other.py", "1"], ["train.py", "1"], ["requirements.txt", "tinypack==1.0\n"]])
+    until(page, "document.getElementById('id_command').value === 'python3 train.py'")
+    assert page.input_value("#id_name") == "train"
+    assert page.inner_text("[data-suggested]").strip() == "Suggested from train.py"
+    assert "Starts" in answer(page) or "Waits" in answer(page)
+    until(page, "document.getElementById('line-software').innerText.includes('with the packages of requirements.txt')")
+    page.click("button[aria-label='Remove train.py']")
+    until(page, "document.getElementById('id_command').value === 'python3 other.py'")
+    page.fill("#id_command", "make all")
+    assert page.locator("[data-suggested]").is_hidden()
+    page.fill("#id_name", "mine")
+    page.evaluate(DROP, [["run.sh", "1"], ["main.py", "1"]])
+    until(page, "document.querySelectorAll('[data-filelist] li').length === 4")
+    assert (page.input_value("#id_command"), page.input_value("#id_name")) == ("make all", "mine")
+
+
+def test_a_name_with_odd_letters_is_quoted(page):
+    page.evaluate(DROP, [["it's $HOME.py", "1"]])
+    until(page, "document.getElementById('id_command').value !== ''")
+    assert page.input_value("#id_command") == "python3 './it'\\''s $HOME.py'"
+
+
+def test_the_answer_is_beside_the_form_and_an_alternative_is_used(page):
+    page.fill("#id_command", "sleep 60")
+    page.select_option("#id_gpu_types", index=1)
+    unfold(page, "speed")
+    page.fill("#id_expected_duration_s", "2 h")
+    until(page, "document.getElementById('line-speed').innerText === 'always 1 GPU, about 2 h'")
+    page.locator("[data-use]").first.wait_for()
+    assert "over at about" in answer(page)
+    words = page.locator("#dry-run li strong").first.inner_text()
+    ends = page.locator("#dry-run .b-sub time, #dry-run li time").evaluate_all("each => each.map(one => one.dateTime)")
+    assert ends[1] < ends[0], "an alternative is over sooner"
+    page.locator("[data-use]").first.click()
+    until(page, "!document.getElementById('line-speed').innerText.includes('about 2 h')")
+    if " GPUs" in words:
+        assert page.locator("input[type=radio][name=gpus]:checked").get_attribute("value") == words.split()[0]
+    else:
+        assert page.input_value("#id_gpu_types") == words.partition(" ")[2]
+
+
+def test_one_press_expects_what_similar_jobs_took(page, berth):
+    tenant = Tenant(berth)
+    for _ in range(3):
+        tenant.wait_state(tenant.submit(command="sleep 2", gpus=0, cores=1, category="other"), "COMPLETED")
+    page.fill("#id_command", "sleep 2")
+    page.locator("input[name=gpus][value='0']").check(force=True)
+    unfold(page, "speed")
+    page.select_option("#id_category", "other")
+    expect = page.locator("[data-similar] [data-use]")
+    expect.wait_for()
+    assert re.search(r"jobs of .* category other (mostly )?took \d+\ss", page.inner_text("[data-similar]"))
+    assert "no expected duration" in page.inner_text("#line-speed")
+    middle = expect.inner_text().removeprefix("Expect ").replace("\xa0", " ")
+    expect.click()
+    until(page, "document.getElementById('line-speed').innerText.includes('about ')")
+    assert page.input_value("#id_expected_duration_s") == middle
+    assert page.locator("[data-similar]").count() == 0
+    assert "over at about" in answer(page)
+    with page.expect_navigation():
+        page.click("[data-submit]:visible")
+    job = tenant.job(page.url.rstrip("/").rpartition("/")[2])
+    assert job["expected_duration_s"] == float(middle.removesuffix(" s"))
+
+
+def test_a_refusal_opens_its_row_and_what_no_node_can_hold_cannot_be_submitted(page):
+    page.fill("#id_command", "true")
+    unfold(page, "limits")
+    page.fill("#id_time_limit_s", "0 h")
+    page.click("#limits-fields > summary")
+    page.locator("#id_command").click()
+    until(page, "document.getElementById('limits-fields').open")
+    assert page.locator("#error_time_limit_s").is_visible()
+    page.fill("#id_time_limit_s", "")
+    page.fill("#id_memory_mib", "900 TiB")
+    until(page, "document.querySelector('[data-submit]').disabled")
+    assert answer(page).startswith("If you submit now\n\nCannot start")
+    page.fill("#id_memory_mib", "")
+    until(page, "!document.querySelector('[data-submit]').disabled")
+
+
+def test_submit_is_at_most_the_thirtieth_stop(page):
+    page.evaluate(DROP, [["train.py", "1"], ["requirements.txt", ""]])
+    until(page, "document.querySelectorAll('[data-filelist] li').length === 2")
+    page.focus(".b-skip")  # the page's first stop
+    stops = [page.evaluate("document.activeElement.id")]
+    while len(stops) < 30 and not page.evaluate("document.activeElement.matches('[data-submit]')"):
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate("document.activeElement.id"))
+    assert page.evaluate("document.activeElement.matches('[data-submit]')"), stops
+    order = ["id_files", "id_folder", "id_command", "id_gpu_types", "id_name"]
+    assert [each for each in stops if each in order] == order
+
+
+def test_on_a_phone_the_answer_and_submit_stay_on_the_screen(page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.fill("#id_command", "true")
+    until(
+        page,
+        "document.getElementById('verdict-line').innerText.includes('Starts') || document.getElementById('verdict-line').innerText.includes('Waits')",
+    )
+    foot = "document.querySelector('.b-stuck').getBoundingClientRect()"
+    unfold(page, "more")
+    for place in ("0", "document.body.scrollHeight / 2"):
+        page.evaluate(f"window.scrollTo(0, {place})")
+        assert page.evaluate(f"Math.round({foot}.bottom)") == 844
+    sent = []
+    page.on("request", lambda request: request.url.endswith("/jobs/new") and sent.append(request.method))
+    page.locator(".b-stuck [data-submit]").dblclick()
+    page.wait_for_url(re.compile(r"/jobs/\d+/$"))
+    assert sent == ["POST"], "two presses submit one job"
+
+
 def test_errors_lead_to_their_fields_and_go_when_mended(page):
     page.fill("#id_command", "true")
+    unfold(page, "limits", "more")
     page.fill("#id_memory_mib", "much")
     page.fill("#id_time_limit_s", "0 h")
-    page.click("#more-fields > summary")
     page.fill("[id='id_array.size']", "none")
     with page.expect_navigation():
         page.keyboard.press("Control+Enter")
@@ -102,18 +229,19 @@ def test_files_are_chosen_dropped_kept_and_run(page, berth, tmp_path):
     page.click("button[aria-label='Remove b.txt']")
     until(page, "document.getElementById('error_files').hidden")
     page.fill("#id_command", "python3 main.py; cat a.txt; wc -c < big")
+    unfold(page, "limits")
     page.fill("#id_memory_mib", "much")
-    page.click("button:has-text('Submit job')")
+    page.click("[data-submit]:visible")
     until(page, "document.activeElement.id === 'form-errors'")
     assert names(page) == ["a.txt", "big", "main.py"]
     page.fill("#id_memory_mib", "")
-    until(page, "document.querySelector('#request-text').innerText.includes('base64 < main.py')")
-    page.click("button:has-text('Submit job')")
+    until(page, "document.querySelector('#request-text').textContent.includes('base64 < main.py')")
+    page.click("[data-submit]:visible")
     page.wait_for_url(re.compile(r"/jobs/\d+/$"))
-    assert page.inner_text("h1") == "main.py"
-    assert page.locator("#files code").all_inner_texts() == ["a.txt", "big", "main.py"]
-    until(page, "document.querySelector('[data-log-lines]').innerText.includes('sent along')")
-    until(page, "document.querySelector('[data-log-lines]').innerText.includes('1100000')")
+    assert page.inner_text("h1") == "main"
+    assert sorted(page.locator("main .b-filelink").all_text_contents()) == ["a.txt", "big", "main.py"]
+    until(page, "document.querySelector('[data-log-lines]')?.innerText.includes('sent along')")
+    until(page, "document.querySelector('[data-log-lines]')?.innerText.includes('1100000')")
     number = re.search(r"/jobs/(\d+)/", page.url)[1]
     Tenant(berth).wait_state(number, "COMPLETED")
     page.click("text=Edit and relaunch")
@@ -126,9 +254,9 @@ def test_story_3_dropped_files_train_are_watched_and_the_checkpoint_is_downloade
     page.evaluate(DROP, [["train.py", TRAIN], ["requirements.txt", "tinypack==1.0\n"]])
     until(page, "document.getElementById('id_software').value === 'requirements_file'")
     page.fill("#id_command", "python train.py")
-    page.click("button:has-text('Submit job')")
+    page.keyboard.press("Control+Enter")
     page.wait_for_url(re.compile(r"/jobs/\d+/$"))
-    until(page, "document.querySelector('[data-log-lines]').innerText.includes('with tinypack 1.0')", limit_s=300)
+    until(page, "document.querySelector('[data-log-lines]')?.innerText.includes('with tinypack 1.0')", limit_s=300)
     number = re.search(r"/jobs/(\d+)/", page.url)[1]
     until(page, "document.querySelector('#curves .b-plot canvas')")
     assert Tenant(berth).state(number) == "RUNNING", "the curve is there while it runs"
@@ -143,23 +271,24 @@ def test_story_3_dropped_files_train_are_watched_and_the_checkpoint_is_downloade
     assert page.input_value("#id_inputs") == f"{number}:last.pt"
     assert page.input_value("#id_command") == "python train.py"
     page.fill("#id_command", "wc -c < last.pt")
-    page.click("button:has-text('Submit job')")
+    page.click("[data-submit]:visible")
     page.wait_for_url(re.compile(r"/jobs/\d+/$"))
     assert f"#{number}'s last.pt" in page.inner_text("#lineage")
-    until(page, "document.querySelector('[data-log-lines]').innerText.includes('7000')", limit_s=120)
+    until(page, "document.querySelector('[data-log-lines]')?.innerText.includes('7000')", limit_s=120)
 
 
 def test_from_a_template_with_one_value_changed_and_relaunched(page, berth):
+    page.click("#start-from > summary")
     page.click("#start-from a:has-text('Run some Python')")
     page.fill("#id_p_code", 'import os\nprint("it\'s", 6 * 7, "$(id)")')
     until(page, "document.querySelector('#same-command')?.textContent.includes('--template python')")
     page.fill("#id_p_minutes", "500")
     with page.expect_navigation():
-        page.click("button:has-text('Submit job')")
+        page.click("[data-submit]:visible")
     assert "must be between 1 and 120" in page.inner_text("#error_p_minutes")
     page.fill("#id_p_minutes", "5")
     with page.expect_navigation():
-        page.click("button:has-text('Submit job')")
+        page.click("[data-submit]:visible")
     first = page.url.rstrip("/").rpartition("/")[2]
     tenant = Tenant(berth)
     tenant.wait_state(first, "COMPLETED")
@@ -169,7 +298,7 @@ def test_from_a_template_with_one_value_changed_and_relaunched(page, berth):
     assert page.input_value("#id_p_minutes") == "5"
     page.fill("#id_p_code", "print('again')")
     with page.expect_navigation():
-        page.click("button:has-text('Submit job')")
+        page.click("[data-submit]:visible")
     second = page.url.rstrip("/").rpartition("/")[2]
     tenant.wait_state(second, "COMPLETED")
     assert tenant.wait_log(second, "again") == "again\n"
@@ -191,19 +320,19 @@ def test_code_comes_from_a_repository_that_the_form_names(page, berth, served):
     page.fill("[id='id_code.git']", "http://lena:secret@example.org/x")
     page.fill("#id_command", "python3 train.py; echo at $BERTH_COMMIT")
     with page.expect_navigation():
-        page.click("button:has-text('Submit job')")
+        page.click("[data-submit]:visible")
     assert "password" in page.inner_text("[id='error_code.git']")
     page.fill("[id='id_code.git']", url)
     page.fill("[id='id_code.ref']", "main")
-    page.click("button:has-text('Submit job')")
+    page.click("[data-submit]:visible")
     page.wait_for_url(re.compile(r"/jobs/\d+/$"))
     number = re.search(r"/jobs/(\d+)/", page.url)[1]
-    until(page, f"document.querySelector('[data-log-lines]').innerText.includes('at {commit}')", limit_s=120)
+    until(page, f"document.querySelector('[data-log-lines]')?.innerText.includes('at {commit}')", limit_s=120)
     assert "from the repository" in page.inner_text("[data-log-lines]")
     Tenant(berth).wait_state(number, "COMPLETED")
     page.reload()
     assert commit[:7] in page.inner_text("main")
-    until(page, "document.querySelector('#over-time .b-plot:not([data-bare]) canvas')")  # of a second's job, too
+    assert page.locator("[data-figure-url]").count() == 0, "a second's job has no plots"
     page.click("text=Edit and relaunch")
     page.wait_for_url(re.compile("/jobs/new"))
     assert (page.input_value("[id='id_code.git']"), page.input_value("[id='id_code.ref']")) == (url, "main")
@@ -218,6 +347,7 @@ def told(calls, event, number):
 def test_story_14_a_line_and_the_end_are_told_and_the_limit_extended(page, berth):
     with http_server() as calls:
         page.goto(f"{berth.url}/account/")
+        page.click("[data-fold=webhooks] > summary")
         form = page.locator("form:has(input[name=url])")
         form.locator("input[name=url]").fill(calls.url)
         for event in ("log", "ended"):
@@ -226,21 +356,22 @@ def test_story_14_a_line_and_the_end_are_told_and_the_limit_extended(page, berth
         page.locator("#hook-secret").wait_for()
         page.goto(f"{berth.url}/jobs/new")
         page.fill("#id_command", "echo step 1; echo half of it is done; sleep 3000")
+        unfold(page, "limits", "more")
         page.fill("#id_time_limit_s", "1 h")
-        page.click("#more-fields > summary")
         page.fill("#id_log_matches", "half * done")
-        page.click("button:has-text('Submit job')")
+        page.click("[data-submit]:visible")
         page.wait_for_url(re.compile(r"/jobs/\d+/$"))
         number = re.search(r"/jobs/(\d+)/", page.url)[1]
         berth.wait(lambda: told(calls, "log", number), limit_s=120, what="the line to be told")
         [line] = told(calls, "log", number)
         assert line["detail"] == "a line has half * done: half of it is done"
+        page.click("#more > summary")
         page.select_option("select[name=by]", index=0)
         page.locator("form:has(select[name=by]) button").click()
         until(page, "document.body?.innerText.includes('longer')")
         assert Tenant(berth).job(number)["time_limit_s"] > 3600
         page.on("dialog", lambda dialog: dialog.accept())
-        page.locator(".b-head-end button:has-text('Cancel')").click()
+        page.locator(".b-head-end .b-hide-phone button:has-text('Cancel')").click()
         Tenant(berth).wait_state(number, "CANCELLED")
         berth.wait(lambda: told(calls, "ended", number), limit_s=120, what="the end to be told")
         assert [each["job"]["state"] for each in told(calls, "ended", number)] == ["CANCELLED"]
@@ -260,15 +391,15 @@ echo "job $SLURM_JOB_ID with $SLURM_GPUS_ON_NODE GPUs"
 
 
 def test_story_11_a_script_of_an_old_cluster_says_what_became_of_each_line_and_runs(page, berth):
-    page.click("#from-script > summary")
+    page.click("[data-opens=from-script]")
     page.fill("#id_script", OLD_SCRIPT)
     with page.expect_navigation():
         page.click("button:has-text('Fill in the form')")
-    told = [row.get_attribute("data-verdict") for row in page.locator("#from-script tr[data-verdict]").all()]
-    assert told == ["mapped", "mapped", "mapped", "mapped", "ignored", "refused"]
+    told = [row.get_attribute("data-verdict") for row in page.locator("#imported tr[data-verdict]").all()]
+    assert told == ["mapped", "mapped", "looser", "mapped", "ignored", "refused"]
     assert (page.input_value("#id_name"), page.input_value("#id_time_limit_s")) == ("old-train", "1 h")
     with page.expect_navigation():
-        page.click("button:has-text('Submit job')")
+        page.click("[data-submit]:visible")
     number, tenant = page.url.rstrip("/").rpartition("/")[2], Tenant(berth)
     tenant.wait_state(number, "COMPLETED")
     assert tenant.wait_log(number, "with 2 GPUs") == f"job {number} with 2 GPUs\n"

@@ -10,10 +10,12 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from workers.agent.allocation import OFF
 from workers.agent.checks import CheckScript, NodeDisk
 from workers.agent.contact import Contact
 from workers.agent.health import NodeHealth
 from workers.agent.inventory import Software, virtual_pace
+from workers.agent.leaving import Leaving
 from workers.engines.process import ProcessEngine
 from workers.environments.programs import PROGRAMS
 from workers.environments.tidying import Tidying
@@ -76,11 +78,13 @@ class Agent:
         self._hear_of_trouble()
         self._health, self._script = self._health_make()
         tools = self._tools_make()
-        channel.attend(self._journal, Terminals(self._engine, files), Ports(self._engine, files))
+        ports = Ports(self._engine, files)
+        channel.attend(self._journal, Terminals(self._engine, files), ports)
         self._channel = channel
         self._reporter, self._shipper, self._records = tools.reporter, tools.shipper, tools.records
         self._artefacts = tools.artefacts
         self._reporter.health, self._health.on_change = self._health.current, self._reporter.wake
+        self._reporter.ports, ports.on_change = ports.known, self._reporter.wake
         tenant_file, trusts = settings.dir / "tenant.json", settings.trust_tenants or means.accounts
         wait_s = settings.artefacts_wait_s
         self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=trusts, artefacts_wait_s=wait_s)
@@ -93,6 +97,18 @@ class Agent:
             software.offer.root, software.offer.limits, files=files, in_use=self._journal.environments
         )
         self._contact = self._contact_make()
+        self.leaving = None if settings.allocation == OFF else self._leaving_make()
+        self.on_left: Callable[[], object] = lambda: None
+
+    def _leaving_make(self) -> Leaving:
+        return Leaving(
+            settings=self._settings,
+            portal=self._portal,
+            journal=self._journal,
+            reporter=self._reporter,
+            health=self._health,
+            boot_id=self._inventory["boot_id"],
+        )
 
     def _tools_make(self) -> Tools:
         """Make the objects that bring parts to the state that the portal wants."""
@@ -174,6 +190,8 @@ class Agent:
         await self._contact.once(self._say_hello)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._watch_failures())
+            if self.leaving:
+                group.create_task(self._leave(self.leaving))
             for step in (self._sync, self._report):
                 group.create_task(self._contact.for_ever(step))
             for what, step in {
@@ -191,6 +209,17 @@ class Agent:
 
     async def _watch_failures(self) -> None:
         await self._parts.failed
+
+    async def _leave(self, leaving: Leaving) -> None:
+        await leaving.leave(await leaving.wait(), self._parts)
+        self.on_left()
+
+    def end(self) -> bool:
+        """Have an agent in an allocation leave, and call `on_left` then; False where there is nothing to leave."""
+        if self.leaving is None or self._hello is None:
+            return False
+        self.leaving.told.set()
+        return True
 
     # The steps
 
@@ -220,6 +249,7 @@ class Agent:
             boot_id=self._inventory["boot_id"],
             node_grace_s=hello["grace_s"],
             lease_grace_s=hello["lease_grace_s"],
+            allocation=self._settings.allocation != OFF,
             software=offer,
             programs=self._settings.dir / PROGRAMS,
         )

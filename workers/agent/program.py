@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from workers.agent import alive
 from workers.agent.agent import Agent
 from workers.agent.alive import HeldError, agent_end, hold_agent
+from workers.agent.allocation import OFF
 from workers.agent.enrol import EnrolError, TrustError, enrol
 from workers.agent.inventory import Software, software_find
 from workers.agent.isolation import Means, isolation_find, walls_of
@@ -99,8 +100,10 @@ async def _serve_alive(settings: AgentSettings) -> None:
         channel=channel,
     )
     task = asyncio.current_task()
+    assert task is not None
+    agent.on_left = task.cancel
     for sig in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(sig, task.cancel)  # type: ignore[union-attr]
+        asyncio.get_running_loop().add_signal_handler(sig, lambda: agent.end() or task.cancel())
     try:
         await agent.run()
     finally:
@@ -145,7 +148,7 @@ def main(argv: list[str] | None = None) -> int:
         return _complain(str(error), NO_USE_TO_RETRY)
     except HeldError as error:
         return _complain(str(error))
-    log.info("agent ends; jobs run on")
+    log.info("agent ends" if settings.allocation != OFF else "agent ends; jobs run on")
     return 0
 
 

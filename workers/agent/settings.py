@@ -48,6 +48,22 @@ class AgentSettings:
         "move so much, and jobs that say so draw from it (VIRTUAL_TRAFFIC).",
         "You try Berth without GPUs.",
     )
+    allocation: str = declare(
+        "off",
+        "The agent runs in a job of a batch system, and has what that job was given. `slurm`: GPUs, cores, memory and the end "
+        "as Slurm says. `other`: the GPUs of CUDA_VISIBLE_DEVICES. At SIGTERM it stops its jobs and signs off. `off`: the "
+        "machine is the agent's, and its jobs run on at SIGTERM.",
+        "The agent is started by a batch system, or in a pod.",
+        choices=("off", "slurm", "other"),
+    )
+    leave_s: float = declare(
+        25.0,
+        "With --allocation: jobs are stopped this long before the allocation's end, and have ended within it. After "
+        "SIGTERM the same, within Slurm's KillWait where that is shorter.",
+        "Up: jobs save checkpoints for longer, and KillWait allows it.",
+        "s",
+        (1, 3600),
+    )
     memory_bandwidth: float | None = declare(
         None,
         "The traffic that this machine's memory can carry (reads and writes together), where its processor counts traffic "

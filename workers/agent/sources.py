@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from workers.agent.allocation import allocation_read
 from workers.agent.inventory import inventory_real, inventory_virtual, virtual_parse
 from workers.controls.cgroups import PREFIX, owner_of
 from workers.controls.throttles import RESCTRL, means_find
@@ -65,8 +66,13 @@ async def sources_for(settings: AgentSettings, files: FileWork) -> tuple[Sources
 def _real(settings: AgentSettings) -> tuple[GpuSampler, Inventory]:
     from workers.telemetry.nvml import NvmlSampler  # late: a virtual node needs no NVML bindings
 
-    sampler = NvmlSampler()
-    return sampler, inventory_real(settings, sampler)
+    allocation = allocation_read(settings.allocation)
+    sampler = NvmlSampler(allocation.indices if allocation else None)
+    inventory = inventory_real(settings, sampler)
+    if allocation is not None:
+        inventory["cores"] = min(inventory["cores"], allocation.cores or inventory["cores"])
+        inventory["memory_mib"] = min(inventory["memory_mib"], allocation.memory_mib or inventory["memory_mib"])
+    return sampler, inventory
 
 
 def memory_find(

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 # How often the shim reads its files (stop, lease) and measures the job. A signal makes it look at once.
 TICK_S = 1.0
+TOLD = "the shim got an order to end"
+# In an allocation a command may have been signalled by the batch system this long before its shim is.
+SIGNALLED_S = 0.5
 # A command may end and leave processes in the background. They have this long from SIGTERM to SIGKILL.
 LEFTOVER_GRACE_S = 2.0
 # The portal may start the job elsewhere when lease and grace are over. So ours must be dead well before that.
@@ -115,6 +118,8 @@ class Shim:
         while self._reap() or self._sweep():
             self._check()
             self._sleep()
+        if self.ending is None and self._was_told():
+            self.ending = Ending("stopped", TOLD, boottime())
         self.log.finish()
         last = self.meter.measure()
         if self.status and self.ending is None:  # a job that ended well in spite of it ended well
@@ -144,9 +149,17 @@ class Shim:
         except ChildProcessError:
             return False
         if self.ending is None:
-            self.ending = Ending("exit", "", boottime() + LEFTOVER_GRACE_S)
+            why = ("stopped", TOLD) if self._was_told() else ("exit", "")
+            self.ending = Ending(*why, boottime() + LEFTOVER_GRACE_S)
             signal_all(self.meter.tree, signal.SIGTERM)
         return True
+
+    def _was_told(self) -> bool:
+        """Whether the command, which has ended, was ended by a batch system: that signals it first, and then its shim."""
+        until = boottime() + (SIGNALLED_S if self.launch.get("allocation") else 0.0)
+        while not self.terminated and boottime() < until:
+            time.sleep(0.02)
+        return bool(self.terminated)
 
     def _check(self) -> None:
         now = boottime()
@@ -192,7 +205,7 @@ class Shim:
         if stop is not None:
             self._end("stopped", stop["detail"], float(stop["grace_s"]), graced=True)
         elif self.terminated:
-            self._end("stopped", "the shim got an order to end", self.launch["grace_s"])
+            self._end("stopped", TOLD, self.launch["grace_s"])
         elif lease_ended(self.directory, self.launch):
             grace_s = self.launch["lease_grace_s"] * LEASE_GRACE_SHARE
             self._end("lease", "the portal did not renew its lease in time", grace_s)

@@ -13,10 +13,12 @@ import os
 import re
 import sys
 import termios
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workers.controls.jobenv import job_environment
+from workers.controls.logins import Login, account_name, login_open, sshd_of
 from workers.controls.spawn import command_of, end_with, give_way, limit_processes, signals_reset
 from workers.system.files import BrokenFileError, read_record
 from workers.system.procs import show
@@ -38,12 +40,16 @@ FAILED = 127
 
 @dataclass(slots=True)
 class Order:
-    """`tty` and `end`: descriptors, open here. `command`: runs instead of a shell. `plain`: it reads nothing."""
+    """`tty` and `end`: descriptors, open here. `command`: runs instead of a shell. `plain`: it reads nothing.
+
+    `ssh`: a server of ssh runs instead, and the terminal has only what it complains of.
+    """
 
     tty: int
     end: int
     command: str | None
     plain: bool
+    ssh: Login | None
 
 
 def terminal_begin(
@@ -72,7 +78,8 @@ def terminal_begin(
         terminal_ended(order.end, FAILED << 8)
         return None
     finally:
-        os.close(order.tty)
+        for descriptor in (order.tty, *(order.ssh.pipes if order.ssh else ())):
+            os.close(descriptor)
     return pid, order.end
 
 
@@ -101,13 +108,14 @@ def _take_order(directory: Path) -> Order | None:
             raise BrokenFileError(order, "names no pipe for its end")
         if not isinstance(command, str | None):
             raise BrokenFileError(order, "has a command that is no text")
-        end = os.open(directory / named, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-        try:
+        with ExitStack() as opened:
+            end = os.open(directory / named, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            opened.callback(os.close, end)
             tty = os.open(asked["tty"], os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-        except OSError:
-            os.close(end)
-            raise
-        return Order(tty, end, command, plain=asked.get("plain") is True)
+            opened.callback(os.close, tty)
+            ssh = login_open(directory, asked["ssh"]) if asked.get("ssh") else None
+            opened.pop_all()
+        return Order(tty, end, command, plain=asked.get("plain") is True, ssh=ssh)
     finally:
         order.unlink(missing_ok=True)
 
@@ -126,10 +134,9 @@ def _child(launch: dict[str, Any], order: Order, command: int, parent: int, grou
         show()
         give_way(launch["nice"])
         limit_processes(launch, group)
-        for descriptor in (0, 1, 2):
-            os.dup2(tty, descriptor)
-        if order.plain:
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        reads = os.open(os.devnull, os.O_RDONLY) if order.plain else tty
+        for descriptor, source in enumerate((*(order.ssh.pipes if order.ssh else (reads, tty)), tty)):
+            os.dup2(source, descriptor)
         from workers.controls.apart import (
             live_apart,  # here, in the shell's own process, while Berth's files are in view
         )
@@ -137,24 +144,30 @@ def _child(launch: dict[str, Any], order: Order, command: int, parent: int, grou
         step = "the job's view of files"
         if launch.get("account") and launch.get("view"):
             _join(command)
+        if order.ssh is not None:
+            step = "its account"
+            account_name(launch, order.ssh)
         for doing in live_apart({**launch, "view": None}):
             step = doing
         if os.getppid() != parent:
             os._exit(1)
         step = f"working directory {launch['cwd']}"
         os.chdir(launch["cwd"])
-        step = "shell"
-        prompt = {"PROMPT_COMMAND": PROMPT, "PS1": "job-$BERTH_JOB_ID$ "}  # for bash and for a plain `sh`
-        term = {"TERM": "dumb" if order.plain else "xterm-256color"}
-        environment = prompt | job_environment(launch) | term
-        argv, environment = command_of(
-            {**launch, "command": SHELL if order.command is None else order.command}, environment
-        )
+        step = "sshd" if order.ssh else "shell"
+        argv, environment = _program(launch, order)
         os.umask(0o022)
         os.execve(argv[0], argv, environment)  # noqa: S606 - it is the job
     except BaseException as error:  # noqa: BLE001 - whoever opened the terminal must hear of any error
-        _say(tty, step, error)
+        _say(tty, step, error, "ssh" if order.ssh else "shell")
     os._exit(FAILED)
+
+
+def _program(launch: dict[str, Any], order: Order) -> tuple[list[str], dict[str, str]]:
+    prompt = {"PROMPT_COMMAND": PROMPT, "PS1": "job-$BERTH_JOB_ID$ "}  # for bash and for a plain `sh`
+    environment = prompt | job_environment(launch) | {"TERM": "dumb" if order.plain else "xterm-256color"}
+    if order.ssh is not None:
+        return sshd_of(launch, order.ssh, environment)
+    return command_of({**launch, "command": SHELL if order.command is None else order.command}, environment)
 
 
 def _join(command: int) -> None:
@@ -172,5 +185,5 @@ def _join(command: int) -> None:
             os.close(handle)
 
 
-def _say(tty: int, step: str, error: BaseException) -> None:
-    os.write(tty, f"\r\nThe shell could not be started: {step}: {error}\r\n".encode(errors="replace"))
+def _say(tty: int, step: str, error: BaseException, what: str = "shell") -> None:
+    os.write(tty, f"\r\nThe {what} could not be started: {step}: {error}\r\n".encode(errors="replace"))

@@ -126,12 +126,13 @@ class ProcessEngine:
         """Let the part run for `limit_s` seconds from its start; never fewer than before. Raises OSError."""
         self._order(directory / "limit.json", {"limit_s": limit_s})
 
-    def terminal(self, directory: Path, tty: str, end: str, command: str | None = None, *, plain: bool = False) -> None:
+    def terminal(self, directory: Path, tty: str, end: str, command: str | None = None, **more: Any) -> None:
         """Order a shell, or `command`, on this terminal inside the running part. One order at a time. Raises OSError.
 
-        `end`: the pipe in `directory` that gets its exit code. `plain`: nobody types, so it reads from /dev/null.
+        `end`: the pipe in `directory` that gets its exit code. `plain=True`: nobody types, so it reads from /dev/null.
+        `ssh`: a server of ssh instead, for this `user` and `key`, which speaks by the pipes `in` and `out` in `directory`.
         """
-        self._order(directory / TERMINAL, {"tty": tty, "end": end, "command": command, "plain": plain})
+        self._order(directory / TERMINAL, {"tty": tty, "end": end, "command": command, **more})
 
     def terminal_taken(self, directory: Path) -> bool:
         """Say whether the part has opened the terminal of the last order, or has refused it."""

@@ -37,7 +37,7 @@ def network_find(
     """
     why = ""
     if accounts is None:
-        why = "tenants' jobs have no accounts of their own here: see Tenants' accounts"
+        why = "tenants' jobs have no accounts of their own here: see Other users' files"
     elif network == "off":
         why = "the node's settings switch it off (--jobs-network off)"
     elif packages := missing():

@@ -11,6 +11,7 @@ import asyncio
 import ssl
 from typing import TYPE_CHECKING, Any
 
+from workers.parts.logins import Logins
 from workers.protocol.frames import (
     MOST_DATA,
     ClosedError,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from workers.parts.terminals import Ended, Terminals
 
 MOST_OF_NODE = 256
-MOST_OF_JOB = {"terminal": 16, "port": 128}
+MOST_OF_JOB = {"terminal": 16, "ssh": 16, "port": 128}
 """Streams that are open at one time, even where the portal allows more (its BERTH_TERMINALS_PER_PART)."""
 NO_ROOM = "The disk of the job's node is full, so no terminal can be opened. Jobs run on; tell an operator."
 BROKEN = "The node could not carry it, for a reason that stands in its agent's log. Try again; tell an operator if it stays so."
@@ -49,7 +50,7 @@ class Channel:
         self._url = f"ws{url.removeprefix('http')}/api/agent/v1/channel"
         self._token, self._verify = token, verify
         self._journal: Journal | None = None
-        self._servers: dict[str, Terminals | Ports] = {}
+        self._servers: dict[str, Terminals | Logins | Ports] = {}
         self._task: asyncio.Task[None] | None = None
         self._streams: dict[int, Stream] = {}
         self._jobs: dict[int, tuple[str, str]] = {}
@@ -58,7 +59,8 @@ class Channel:
 
     def attend(self, journal: Journal, terminals: Terminals, ports: Ports) -> None:
         """Tell it where parts are found, shells are started and ports are reached."""
-        self._journal, self._servers = journal, {"terminal": terminals, "port": ports}
+        self._journal = journal
+        self._servers = {"terminal": terminals, "ssh": Logins(terminals), "port": ports}
 
     def open(self) -> None:
         """Open the channel, unless it is open or being opened."""
@@ -167,7 +169,7 @@ class Channel:
         if len(self._streams) > MOST_OF_NODE:
             return "too_many", f"The node has {MOST_OF_NODE} terminals and connections open, which is the most.", None
         if list(self._jobs.values()).count((kind, part.key)) >= MOST_OF_JOB[kind]:
-            what = "terminals" if kind == "terminal" else "connections to its ports"
+            what = {"terminal": "terminals", "ssh": "connections by ssh"}.get(kind, "connections to its ports")
             return "too_many", f"The job has {MOST_OF_JOB[kind]} {what} open, which is the most. Close one.", None
         self._jobs[stream.number] = kind, part.key
         return await self._servers[kind].serve(

@@ -32,6 +32,8 @@ class Ending:
         self._retelling: set[str] = set()
         self._emptied: set[str] = set()
         self.artefacts_wait_s = 0.0
+        self.leaves = ""
+        """Why all parts are stopped; a batch system may have told their shims first."""
         tools.reporter.on_stop = lambda part: (
             None if part.dropped else self.drop(part, grace_s=0.0)
         )  # else it is ending already
@@ -144,6 +146,8 @@ class Ending:
         report = {key: result[key] for key in ("pid", "exit_code", "signal", "reason", "detail")}
         if part.gpu_over and report["reason"] == "stopped":
             report |= {"reason": "gpu_memory_limit", "detail": part.gpu_over}
+        if self.leaves and report["reason"] == "stopped":
+            report["detail"] = self.leaves
         report["overran"] = result.get("overran") is True  # an older shim does not say
         if (report["reason"], report["exit_code"]) == ("exit", 0):
             part.dropped = False  # it had ended well before the portal closed it as lost: it may still count

@@ -44,6 +44,7 @@ class Parts:
         self._begins: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._watched: dict[str, int] = {}
+        self._stopped: set[str] = set()
         self.place: Workplace | None = None  # known once the portal has said hello
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -119,6 +120,8 @@ class Parts:
         A list may lack what was reported after its request. Only a list requested after the report proves that the portal
         has forgotten it.
         """
+        if self._ending.leaves:
+            return False
         self._beginning.wanted = {part_key(w): w for w in wanted}
         for item in wanted:
             part = self._tools.journal.parts.get(part_key(item))
@@ -248,6 +251,15 @@ class Parts:
             log.warning("part not closed", **part.name, reason=str(error))
             await asyncio.sleep(1.0)
             return False
+
+    def stop_all(self, *, grace_s: float, detail: str) -> None:
+        """Begin no part any more, and stop those that live. Call it again for those that were being made ready."""
+        self._beginning.wanted, self._ending.leaves = {}, detail
+        for part in [
+            each for each in self._tools.journal.parts.values() if each.live and each.key not in self._stopped
+        ]:
+            self._stopped.add(part.key)
+            self._ending.stop(part, grace_s=grace_s, detail=detail)
 
     def end_over_grant(self, attempt: str, detail: str) -> None:
         """End the attempt's part here, which takes more of a shared GPU's memory than it was granted."""

@@ -13,7 +13,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from workers.protocol.frames import MOST_DATA, ClosedError, Stream
-from workers.system.netns import Listener, inside, listeners_of, namespace_of, still_listens
+from workers.protocol.wire import MOST_PORTS
+from workers.system.netns import Listener, inside, listeners, listeners_of, namespace_of, still_listens
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -27,6 +28,7 @@ CONNECT_S = 12.0
 """A server that is busy lets some wait to be accepted; the portal gives up after 15 s."""
 AGAIN_S = 1.0
 """How long a look at a part's ports holds. The socket itself is looked up again when a connection stands."""
+MOST_KNOWN, CHANGED_S = 1000, 5.0
 MOST_TOLD = 8
 """Most open ports that a refusal names."""
 
@@ -35,6 +37,11 @@ class Ports:
     def __init__(self, engine: ProcessEngine, files: FileWork) -> None:
         self._engine, self._files = engine, files
         self._looks: dict[Path, tuple[float, asyncio.Future[list[Listener]]]] = {}
+        self._known: dict[Path, tuple[frozenset[int] | None, list[int]]] = {}
+        self._looking: dict[Path, asyncio.Future[None]] = {}
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a part listens on other ports than before, at most once in `CHANGED_S`."""
+        self._changed_at = -CHANGED_S
 
     async def serve(
         self, stream: Stream, directory: Path, asked: dict[str, Any], *, opened: Callable[[], Awaitable[None]]
@@ -54,6 +61,34 @@ class Ports:
             await opened()
             await _carry(stream, wire)
         return "ended", "The job has closed the connection.", None
+
+    def known(self, directory: Path) -> list[int]:
+        """Return the ports that the part listened on at the last look, lowest first; begin the next look."""
+        if len(self._known) > MOST_KNOWN:  # parts that have ended are among them
+            self._known.clear()
+        if directory not in self._looking:
+            self._looking[directory] = looking = asyncio.ensure_future(self._look(directory))
+            looking.add_done_callback(lambda _: self._looking.pop(directory, None))
+        return self._known.get(directory, (frozenset(), []))[1]
+
+    async def _look(self, directory: Path) -> None:
+        """Look at the job's open files only where something else listens in its network than before."""
+        with suppress(OSError):
+            shim_of = self._engine.shim
+            there = await self._files.run(
+                f"ports {directory.name}",
+                lambda: frozenset(listeners(shim.pid)) if (shim := shim_of(directory)) else None,
+            )
+            before, ports = self._known.get(directory, (None, []))
+            if there is None or there == before:
+                return
+            now = asyncio.get_running_loop().time()
+            found = sorted({each.port for each in await self._listening(directory)})[:MOST_PORTS]
+            is_new = directory in self._looks and self._looks[directory][0] >= now
+            self._known[directory] = there if is_new else None, found  # an older look may lack the change: look again
+            if found != ports and now >= self._changed_at + CHANGED_S:
+                self._changed_at = now
+                self.on_change()
 
     async def _listening(self, directory: Path) -> list[Listener]:
         """Look, unless a look runs or just ended: a job of many processes is dear to look at, and callers set the pace."""

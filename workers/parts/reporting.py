@@ -13,6 +13,7 @@ from workers.system.procs import boottime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from workers.engines.process import ProcessEngine
     from workers.parts.journal import Journal
@@ -46,6 +47,7 @@ class Reporter:
         self.disowned: dict[str, Report] = {}
         self.disk: DiskRoom | None = None
         self.health: Callable[[], Health] | None = None
+        self.ports: Callable[[Path], list[int]] | None = None
         self.on_stop: Callable[[Part], None] = lambda _: None
         self.on_settled: Callable[[Part], None] = lambda _: None
 
@@ -74,7 +76,7 @@ class Reporter:
             try:
                 for first in range(0, max(len(reports), len(holding), 1), MOST_ENTRIES):
                     piece = slice(first, first + MOST_ENTRIES)
-                    await self._exchange(reports[piece], [_name_held(p) for p in holding[piece]])
+                    await self._exchange(reports[piece], [self._name_held(p) for p in holding[piece]])
             except BaseException:
                 self._changed.set()  # it is still to be sent
                 raise
@@ -92,6 +94,18 @@ class Reporter:
         if self.health is not None:
             body["health"] = self.health()
         self._take(await self._portal.report(body), begun)
+
+    def _name_held(self, part: Part) -> Held:
+        """Name a part that is here, and the order about its cores that holds: none while one is open.
+
+        A part that an older agent began has a shim that follows no such order, and its record names no cores.
+        """
+        held: Held = {"attempt": part.attempt, "epoch": part.epoch, "rank": part.rank}
+        if part.cores_sequence >= 0 and part.cores:
+            held["cores_sequence"] = part.cores_sequence
+        if self.ports is not None:
+            held["ports"] = self.ports(self._journal.directory(part)) if part.phase == "running" else []
+        return held
 
     def _take(self, answer: ReportAnswer, begun: float) -> None:
         for refused in answer["refused"]:
@@ -148,14 +162,3 @@ class Reporter:
             return
         self._problems.clear(f"lease {part.key}")
         self.leased_until[part.key] = until
-
-
-def _name_held(part: Part) -> Held:
-    """Name a part that is here, and the order about its cores that holds: none while one is open.
-
-    A part that an older agent began has a shim that follows no such order, and its record names no cores.
-    """
-    held: Held = {"attempt": part.attempt, "epoch": part.epoch, "rank": part.rank}
-    if part.cores_sequence >= 0 and part.cores:
-        held["cores_sequence"] = part.cores_sequence
-    return held

@@ -41,7 +41,7 @@ NOT_STARTED = "The job did not start a shell. It began before this node's Berth 
 
 class Terminals:
     def __init__(self, engine: ProcessEngine, files: FileWork) -> None:
-        self._engine, self._files = engine, files
+        self.engine, self._files = engine, files
         self._locks: dict[Path, asyncio.Lock] = {}
 
     async def serve(
@@ -62,19 +62,20 @@ class Terminals:
                     _resize(master, *_size_of(asked))
                     if plain:
                         tty.setraw(slave)
-                    order = partial(self._engine.terminal, directory, os.ttyname(slave), end.name, command, plain=plain)
-                    if not await self._start(directory, order) or not end.is_known():
+                    order = partial(self.engine.terminal, directory, os.ttyname(slave), end.name, command, plain=plain)
+                    if not await self.start(directory, order) or not end.is_known():
                         return "not_started", NOT_STARTED, None
                 finally:
                     os.close(slave)
                 await opened()
-                exit_code = await carry(stream, master, end)
+                exit_code = await carry(stream, master, master, end)
         finally:
             stream.on_size = lambda _columns, _rows: None
             os.close(master)
         return "ended", "The shell has ended." if command is None else "The command has ended.", exit_code
 
-    async def _start(self, directory: Path, order: Callable[[], None]) -> bool:
+    async def start(self, directory: Path, order: Callable[[], None]) -> bool:
+        """Hand an order to the part's shim; say whether it was taken."""
         lock = self._locks.setdefault(directory, asyncio.Lock())
         try:
             async with lock:
@@ -88,10 +89,10 @@ class Terminals:
         try:
             await self._files.run(about, order)
             while asyncio.get_running_loop().time() < deadline:
-                if await self._files.run(about, self._engine.terminal_taken, directory):
+                if await self._files.run(about, self.engine.terminal_taken, directory):
                     return True
                 await asyncio.sleep(LOOK_S)
-            await self._files.run(about, self._engine.terminal_forget, directory)
+            await self._files.run(about, self.engine.terminal_forget, directory)
         except SlowFilesError:  # it is among the node's problems
             return False
         return False
@@ -153,10 +154,10 @@ class End:
                 return int(self._told) if self._told.isdigit() and len(self._told) < 4 else None
 
 
-async def carry(stream: Stream, master: int, end: End) -> int | None:
+async def carry(stream: Stream, reader: int, writer: int, end: End) -> int | None:
     """Carry both ways until the shell ends or the stream does; return the exit code, None where there is none."""
     told = asyncio.ensure_future(end.read_code())
-    out, back = asyncio.ensure_future(_out(stream, master, told)), asyncio.ensure_future(_in(stream, master))
+    out, back = asyncio.ensure_future(_out(stream, reader, told)), asyncio.ensure_future(_in(stream, writer))
     try:
         await asyncio.wait([out, back], return_when=asyncio.FIRST_COMPLETED)
         if not out.done() or stream.why is not None:  # the person has left

@@ -65,6 +65,7 @@ class Workplace:
     mps_pipes: Path | None = None  # where a daemon's pipes would lie; None: on a virtual node
     software: Offer | None = None
     programs: Path | None = None  # the folder at the end of each job's PATH
+    allocation: bool = False  # a batch system may signal the jobs here, and then their shims
 
 
 def _walls(place: Workplace, rooms: Rooms, checkpoint_dir: Path, *, seen: bool) -> Walls | None:
@@ -248,5 +249,6 @@ def _of_the_node(place: Workplace, *, scratch: bool, grace_s: float) -> dict[str
         "boot_id": place.boot_id,
         "grace_s": min(PROFILE_GRACE_S, grace_s) if scratch else grace_s,
         "lease_grace_s": place.lease_grace_s,
+        "allocation": place.allocation,
         "programs": place.programs and str(place.programs),
     }

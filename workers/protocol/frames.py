@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import struct
 from collections import deque
 from enum import IntEnum
@@ -23,7 +24,14 @@ MOST_DATA = 16 * 1024
 MOST_SAID = 4 * 1024
 """Bytes of the JSON with which a stream is opened or closed."""
 MOST_SIZE, MOST_EXIT = 1000, 255
+SSH_USER, SSH_KEY = r"[A-Za-z_][A-Za-z0-9_.@-]{0,63}", r"ssh-ed25519 [A-Za-z0-9+/=]{40,120}"
+"""The name by which a person's ssh logs in, and the public key that may."""
 _HEAD, _CREDIT, _SIZE = struct.Struct("!BI"), struct.Struct("!I"), struct.Struct("!HH")
+
+
+def is_shaped(value: Any, pattern: str) -> bool:
+    """Say whether a value of JSON is a text of this shape, as `SSH_KEY`."""
+    return isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
 class FrameError(Exception):

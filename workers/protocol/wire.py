@@ -63,10 +63,17 @@ class Wanted(PartName):
     gpu_memory_mib: NotRequired[int | None]  # that it may take of the GPU that it shares, as it is now; null: no limit
 
 
+MOST_PORTS = 16
+
+
 class Held(PartName):
-    """A part in `holding`. `cores_sequence`: of the last order about its cores that holds; 0: none was given."""
+    """A part in `holding`. `cores_sequence`: of the last order about its cores that holds; 0: none was given.
+
+    `ports`: the TCP ports that its processes listen on, at most `MOST_PORTS`.
+    """
 
     cores_sequence: NotRequired[int]
+    ports: NotRequired[list[int]]
 
 
 class Sync(TypedDict):
@@ -244,6 +251,11 @@ class LastReadings(TypedDict):
 
     period_s: float
     gpus: dict[str, dict[str, Series]]
+
+
+class LeaveBody(TypedDict):
+    boot_id: str
+    detail: str
 
 
 class Telemetry(TypedDict):

@@ -29,6 +29,7 @@ from workers.telemetry.nvml_calls import (
     XidEvents,
     gpu_links,
     memory,
+    minor,
     slowdown_c,
 )
 from workers.telemetry.sampler import FAST, PROFILE, GpuDetails, GpuFound, GpuSample, GpuTrouble, PartUse
@@ -82,7 +83,8 @@ DISPLAY_CLASSES = ("0x0300", "0x0302")
 class NvmlSampler:
     """See `workers.telemetry.sampler.GpuSampler`."""
 
-    def __init__(self) -> None:
+    def __init__(self, only: Callable[[Sequence[GpuFound]], set[int]] | None = None) -> None:
+        """`only`: of the GPUs that were found, the indices of those to read; the others are as if they were not there."""
         self._handles: dict[int, Any] = {}
         self._wholes: dict[int, str] = {}  # of an instance: the GPU that it is a part of
         self._failing: set[tuple[int, str]] = set()
@@ -101,6 +103,10 @@ class NvmlSampler:
             except pynvml.NVMLError as error:
                 log.error("gpu cannot be opened and is left out", gpu=index, reason=str(error))
                 self._closed[index] = str(error)
+        if only is not None:
+            mine = only(self.gpus())
+            self._handles = {index: self._handles[index] for index in mine}
+            self._found_first, self._closed = [each for each in self.gpus() if each.index in mine], {}
         whole = {index: handle for index, handle in self._handles.items() if index not in self._wholes}
         self._xids = XidEvents(whole)
         self._limits = {index: slowdown_c(handle) for index, handle in whole.items()}
@@ -144,6 +150,7 @@ class NvmlSampler:
             type=type_of(handle, name) if index in self._wholes else name,
             memory_mib=memory(handle)[0] // 2**20,
             whole_uuid=self._wholes.get(index, ""),
+            minor=None if index in self._wholes else minor(handle),
         )
 
     def links(self) -> Links:

@@ -48,6 +48,14 @@ def memory(handle: Any) -> tuple[int, int]:
     return int(found.total) - int(found.reserved), int(found.used)
 
 
+def minor(handle: Any) -> int | None:
+    """Return N of a GPU's file /dev/nvidiaN; None when the driver does not say."""
+    try:
+        return int(pynvml.nvmlDeviceGetMinorNumber(handle))
+    except pynvml.NVMLError:
+        return None
+
+
 CALLS: Mapping[str, Callable[[Any], float]] = {
     "utilisation": lambda handle: pynvml.nvmlDeviceGetUtilizationRates(handle).gpu,
     "memory_mib": lambda handle: memory(handle)[1] / 2**20,

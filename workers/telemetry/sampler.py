@@ -45,6 +45,7 @@ class GpuFound:
     type: str
     memory_mib: int
     whole_uuid: str = ""  # of a MIG instance: the GPU that it is a part of
+    minor: int | None = None  # N of its file /dev/nvidiaN
 
     @property
     def is_instance(self) -> bool:

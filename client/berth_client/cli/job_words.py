@@ -85,7 +85,7 @@ def job_facts(job: JobDetail, *, wide: bool = False) -> str:
             ("owner", f"{job['owner']}, of {job['tenant']}"),
             ("state", _state(job)),
             ("GPUs", f"{listed(job['gpus'])} of {listed(job['gpu_types']) or 'any type'}"),
-            ("cores", job["cores"] or (f"{job['cores_per_gpu']} a GPU" if job["cores_per_gpu"] else None)),
+            ("cores", job["cores"] or (f"{job['cores_per_gpu']} a GPU asked" if job["cores_per_gpu"] else None)),
             *((label, WORDS[kind](job.get(field))) for label, field, kind in SHOWN),
             ("priority", job["priority"] or None),
             ("waits for", listed([each["job"] for each in job["depends_on"]])),
@@ -99,7 +99,7 @@ def job_facts(job: JobDetail, *, wide: bool = False) -> str:
     )
     if not job["attempts"]:
         return found
-    columns = ("attempt", "state", "GPUs", "nodes", "began", "took", "ended by")
+    columns = ("attempt", "state", "GPUs", "cores", "nodes", "began", "took", "ended by")
     rows = [_attempt(each) for each in job["attempts"]]
     return f"{found}\n{table(columns, rows)}\n"
 
@@ -148,12 +148,13 @@ def _attempt(attempt: Attempt) -> list[Any]:
     ended_by = attempt["end_detail"] or attempt["stop_reason"] or _code_words(attempt).replace("exit code 0", "")
     took = lasting(seconds_between(attempt["started_at"], attempt["ended_at"]))
     nodes = listed([each["node"] for each in attempt["parts"]])
-    return [attempt["epoch"], attempt["state"], attempt["gpus"], nodes, when(attempt["started_at"]), took, ended_by]
+    held = attempt["gpus"], attempt["cores"], nodes
+    return [attempt["epoch"], attempt["state"], *held, when(attempt["started_at"]), took, ended_by]
 
 
 def format_explanation(found: Explanation) -> str:
     """Return why a job waits, or where it was placed, as text."""
-    changes = found.get("what_would_start")
+    changes, end = found.get("what_would_start"), found.get("expected_end") or {}
     lines = facts(
         [
             ("reason", found.get("reason")),
@@ -162,6 +163,8 @@ def format_explanation(found: Explanation) -> str:
             ("expected run time", lasting(found.get("age_s"))),
             ("latency ratio", found.get("latency_ratio")),
             ("expected start", start_words(found.get("predicted_start")) or found.get("predicted_start_missing")),
+            ("expected end", start_words(end) or when(end.get("median_at"))),
+            ("that end is", end.get("words")),
         ]
     )
     text = f"{sentence(found.get('sentence') or 'Nothing is known of it yet.')}\n\n{lines}"
@@ -208,7 +211,20 @@ def plan_words(found: Plan) -> str:
             ("expected start", None if found["placeable"] else start_words(found["start"])),
         ]
     )
-    return f"{sentence(found['sentence'])}\n\n{lines}"
+    told = similar_words(found.get("similar"))
+    return f"{sentence(found['sentence'])}\n\n{lines}" + (f"\n{told}\n" if told else "")
+
+
+def similar_words(similar: Any) -> str:
+    """Return the run times of similar jobs, and how to declare theirs; "" where they are not known."""
+    if not similar:
+        return ""
+    low, high, middle_s = lasting(similar["low_s"]), lasting(similar["high_s"]), similar["declare_s"]
+    took = f"took {low}" if low == high else f"mostly took {low} to {high}"
+    middle = (
+        f"{middle_s}s" if middle_s < 120 else f"{middle_s // 60}min" if middle_s < 7200 else f"{middle_s / 3600:g}h"
+    )
+    return f"{similar['words']} {took}; declare it by --expected {middle}."
 
 
 def start_words(start: Any) -> str | None:

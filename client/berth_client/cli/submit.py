@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from berth_client.cli.description import describe, flags_add
 from berth_client.cli.files import check_script_names, named, text_read
-from berth_client.cli.job_words import end_words, plan_words
+from berth_client.cli.job_words import end_words, plan_words, similar_words
 from berth_client.cli.jobs import format_job
 from berth_client.cli.logs import print_pieces
 from berth_client.cli.options import output_add
@@ -99,6 +99,7 @@ def _ended(asked: Any, berth: Berth, job: JobDetail) -> int:
     """Tell of a submitted job; with --wait or --follow until its end. Return the exit code."""
     if not (asked.wait or asked.follow):
         sys.stdout.write(_format_submitted(asked, job))
+        _print_similar(asked, berth, job)
         return 0
     print(f"job {job['number']} is submitted", file=sys.stderr, flush=True)
     if asked.follow:
@@ -107,6 +108,18 @@ def _ended(asked: Any, berth: Berth, job: JobDetail) -> int:
     if asked.output != "table" or asked.parsable:
         sys.stdout.write(format_job(asked, job))
     return exit_code(job)
+
+
+def _print_similar(asked: Any, berth: Berth, job: JobDetail) -> None:
+    """Say what similar jobs took, to a person whose job declares no length. The job is submitted, so nothing fails here."""
+    if asked.output != "table" or asked.parsable or job["expected_duration_s"] or job["samples"]:
+        return
+    try:
+        told = similar_words(berth.jobs_similar(job["number"])["similar"])
+    except ClientError:  # a portal from before there was this, or one that went away
+        return
+    if told:
+        print(printable(told), file=sys.stderr)
 
 
 def _description(asked: Any, berth: Berth) -> JobDescription:

@@ -41,6 +41,7 @@ _ALL = (
     Verb("logs", "logs:logs", "print a job's output: both streams, as the lines came", reads=True),
     Verb("shell", "shell:shell", "open a terminal inside a running job, or run one command there"),
     Verb("forward", "forward:forward", "reach a port that a running job listens on from here"),
+    Verb("ssh", "ssh:ssh", "let ssh, scp, rsync, VS Code and PyCharm into a running job"),
     Verb("artefacts", "artefacts:artefacts", "list, fetch or remove what a job wrote"),
     Verb("cp", "artefacts:cp", "fetch one file that a job wrote: cp 41:model/best.pt ."),
     Verb("nodes", "cluster:nodes", "list the nodes, or show one: its resources and their holders", reads=True),

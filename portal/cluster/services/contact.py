@@ -82,6 +82,17 @@ def node_settled(*, node: Node) -> None:
             arrival_tell()
 
 
+@transaction.atomic
+def node_leave(*, node: Node, detail: str) -> None:
+    """Note that an agent has ended, and all its parts with it: nobody waits for leases. Its next hello brings the node back."""
+    followers.node_lock(node=node)
+    now = timezone.now()
+    Node.objects.filter(pk=node.pk, dead_at=None).update(dead_at=now, left_at=now)
+    lost = followers.node_lost(node=node, detail=f"{node.name} left: {detail}")
+    NodeEvent.objects.create(node=node, kind="left", detail=f"{detail}; {lost} parts lost"[:300])
+    arrival_tell()
+
+
 def node_touch(*, node_id: int) -> None:
     """Count a change of the node's parts. Its long poll then answers."""
     Node.objects.filter(pk=node_id).update(revision=F("revision") + 1)

@@ -115,6 +115,7 @@ def node_register(*, join_secret: str, inventory: Mapping[str, Any]) -> tuple[No
         "greeted_at": None,
         "last_contact_at": timezone.now(),
         "dead_at": None,
+        "left_at": None,
     }
     if known and known.boot_id != inventory["boot_id"]:
         followers.node_lost(node=known, detail=f"{name} joined again after a reboot")
@@ -241,6 +242,7 @@ def node_hello(*, node: Node, inventory: Mapping[str, Any]) -> Node:
     rebooted = Node.objects.values_list("boot_id", flat=True).get(pk=node.pk) != inventory["boot_id"]
     Node.objects.filter(pk=node.pk).update(**_inventory_values(inventory, node), last_contact_at=timezone.now())
     Node.objects.filter(pk=node.pk, greeted_at=None).update(greeted_at=timezone.now())
+    Node.objects.filter(pk=node.pk).exclude(left_at=None).update(dead_at=None, left_at=None)
     followers.node_back(node=node)
     node.refresh_from_db(fields=["gpu_type"])
     _gpus_sync(node=node, gpus=_typed(inventory))

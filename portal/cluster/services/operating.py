@@ -40,7 +40,7 @@ def node_drain(*, node: Node, actor: User | None, reason: str) -> Node:
 
 @transaction.atomic
 def node_describe(*, node: Node, actor: User | None, rack: str, label: str) -> Node:
-    """Set a node's rack and label. Pages group nodes by them; scheduling does not use them."""
+    """Set a node's rack and label. Pages group nodes by them; jobs over several nodes keep to one rack where they can."""
     found = {"rack": rack.strip(), "label": label.strip()}
     for name, value in found.items():
         if len(value) > 100:
@@ -68,7 +68,9 @@ def node_resume(*, node: Node, actor: User | None) -> Node:
     """Place jobs on a node again, whether it was drained or declared dead."""
     if node.drained_at or node.dead_at:
         findings_overrule(node=node, subject=NODE)
-        Node.objects.filter(pk=node.pk).update(drained_at=None, drain_reason="", drained_by_check="", dead_at=None)
+        Node.objects.filter(pk=node.pk).update(
+            drained_at=None, drain_reason="", drained_by_check="", dead_at=None, left_at=None
+        )
         _node_changed(node=node, actor=actor, kind="resumed", detail="")
     node.refresh_from_db()
     return node

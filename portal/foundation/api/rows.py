@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RowSerializer:
-    """Stands before a serializer of the framework, and tells the same of the same object. For reading alone.
+    """Stands before a serializer of the framework, and tells the same of the same object. Only for reading.
 
     Half of what a page of five hundred rows takes is how the framework finds each value, step by step and for each row anew.
     """

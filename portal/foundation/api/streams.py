@@ -43,7 +43,7 @@ def csv_lines(rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """Yield each row as a line; None is an empty cell."""
     line = csv.writer(_Passed())
     for row in rows:
-        yield line.writerow([_defused(cell) for cell in row])
+        yield line.writerow([defused(cell) for cell in row])
 
 
 class _Passed:
@@ -54,5 +54,6 @@ class _Passed:
         return text
 
 
-def _defused(cell: object) -> object:
+def defused(cell: object) -> object:
+    """Return a cell that no program for tables takes for a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA_STARTS) else cell

@@ -13,14 +13,17 @@ from typing import Any
 
 from django import forms
 from django.contrib import messages
-from django.contrib.admin import ShowFacets
+from django.contrib.admin import ModelAdmin, ShowFacets, TabularInline
+from django.contrib.admin.helpers import ActionForm
+from django.contrib.admin.options import BaseModelAdmin
+from django.core.paginator import Page, Paginator
 from django.db.models import Model, QuerySet
+from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import path, reverse
-from unfold.admin import ModelAdmin
-from unfold.widgets import UnfoldAdminTextInputWidget
 
+from portal.foundation.console.fields import ConsoleForm, dress, with_times
 from portal.foundation.errors import BerthError, NotFound
 
 MANY = 500
@@ -31,29 +34,25 @@ def _too_many(count: int) -> str:
     return f"{count} were chosen; a command is applied to at most {MANY} at once. Nothing was done: choose fewer."
 
 
-class Confirm(forms.Form):
+class Confirm(ConsoleForm):
     """A form without fields: the page asks for nothing but a confirmation."""
 
 
-class ReasonForm(forms.Form):
-    reason = forms.CharField(
-        max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Shown to whoever meets the consequences."
-    )
+class ReasonForm(ConsoleForm):
+    reason = forms.CharField(max_length=200, help_text="Shown to whoever meets the consequences.")
 
 
-class DescribeForm(forms.Form):
-    rack = forms.CharField(max_length=100, required=False, widget=UnfoldAdminTextInputWidget)
-    label = forms.CharField(max_length=100, required=False, widget=UnfoldAdminTextInputWidget)
+class DescribeForm(ConsoleForm):
+    rack = forms.CharField(max_length=100, required=False)
+    label = forms.CharField(max_length=100, required=False)
 
 
-class HeartbeatForm(forms.Form):
-    heartbeat_s = forms.FloatField(
-        min_value=0.001, max_value=10.0, widget=UnfoldAdminTextInputWidget, help_text="In seconds, 0.001 to 10."
-    )
+class HeartbeatForm(ConsoleForm):
+    heartbeat_s = forms.FloatField(min_value=0.001, max_value=10.0, help_text="In seconds, 0.001 to 10.")
 
 
-class GpuForm(forms.Form):
-    index = forms.IntegerField(min_value=0, max_value=1023, widget=UnfoldAdminTextInputWidget, help_text="Which GPU.")
+class GpuForm(ConsoleForm):
+    index = forms.IntegerField(min_value=0, max_value=1023, help_text="Which GPU.")
 
 
 class GpuReasonForm(GpuForm, ReasonForm):
@@ -91,7 +90,7 @@ def is_operator(request: HttpRequest) -> bool:
     return request.user.is_authenticated and request.user.is_operator
 
 
-class OperatorOnly:
+class OperatorOnly(BaseModelAdmin):
     """Every operator may look at everything here; changing is allowed page by page. No row is ever deleted by hand."""
 
     may_add = False
@@ -112,14 +111,58 @@ class OperatorOnly:
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return False
 
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if field is not None:
+            dress(field)
+        return field
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> tuple[Any, ...]:
+        return with_times(self.model, super().get_readonly_fields(request, obj))
+
+    def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> list[Any]:
+        groups = super().get_fieldsets(request, obj)
+        return [(title, {**group, "fields": with_times(self.model, group["fields"])}) for title, group in groups]
+
+
+class Paged(BaseInlineFormSet):
+    """A page of the rows that belong to an object; nobody edits them."""
+
+    per_page: int | None = None
+    asked: str | None = None
+    page: Page | None = None
+
+    def get_queryset(self) -> QuerySet:
+        if self.per_page and self.page is None:
+            self.page = Paginator(super().get_queryset(), self.per_page).get_page(self.asked)
+            self._queryset = self.page.object_list
+        return super().get_queryset()
+
+
+class ConsoleInline(OperatorOnly, TabularInline):
+    template = "admin/rows.html"
+    formset = Paged
+    extra = 0
+    per_page: int | None = None
+
+    def get_formset(self, request: HttpRequest, obj: Model | None = None, **kwargs: Any) -> Any:
+        made = super().get_formset(request, obj, **kwargs)
+        made.per_page, made.asked = self.per_page, request.GET.get(self.opts.model_name)
+        return made
+
+
+class DressedActions(ActionForm, ConsoleForm): ...
+
 
 class ConsoleAdmin(OperatorOnly, ModelAdmin):
     commands: tuple[Command, ...] = ()
-    list_per_page = 30  # a row of the console's list is 8 kB
+    action_form = DressedActions
+    list_per_page = 50
     show_full_result_count = False
-    list_fullwidth = True
-    change_form_outer_before_template = "admin/commands.html"
     show_facets = ShowFacets.NEVER
+
+    def get_list_display(self, request: HttpRequest) -> tuple[Any, ...]:
+        return with_times(self.model, super().get_list_display(request))
 
     def get_actions(self, request: HttpRequest) -> dict[str, Any]:
         """Return one bulk action for each command. It opens the command's page with the chosen rows."""

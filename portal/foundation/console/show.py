@@ -47,24 +47,27 @@ def mark(word: str, label: str = "") -> SafeString:
     """Return a state as glyph, word and colour, always all three."""
     tone = next((tone for tone, words in TONES.items() if word in words), "stop")
     return format_html(
-        '<span class="b-mark b-mark-{}"><span aria-hidden="true">{}</span> {}</span>', tone, GLYPHS[tone], label or word
+        '<span class="b-state b-tone-{}"><span aria-hidden="true">{}</span> {}</span>',
+        tone,
+        GLYPHS[tone],
+        label or word,
     )
 
 
 def code(text: str) -> SafeString:
-    return format_html('<code class="b-code">{}</code>', text) if text else format_html("{}", "\u2013")
+    return format_html("<code>{}</code>", text) if text else format_html("{}", "\u2013")
 
 
 def block(text: str) -> SafeString:
-    return format_html('<pre class="b-block">{}</pre>', text) if text else format_html("{}", "\u2013")
+    return format_html('<pre class="b-text">{}</pre>', text) if text else format_html("{}", "\u2013")
 
 
 def facts(values: Mapping[str, Any] | None) -> SafeString:
-    """Return a mapping as a table with two columns; nested values as JSON."""
+    """Return a mapping as names with values; nested values as JSON."""
     if not values:
         return format_html("{}", "\u2013")
-    rows = format_html_join("", "<tr><th>{}</th><td>{}</td></tr>", ((name, plain(v)) for name, v in values.items()))
-    return format_html('<table class="b-facts">{}</table>', rows)
+    rows = format_html_join("", "<dt>{}</dt><dd>{}</dd>", ((name, plain(v)) for name, v in values.items()))
+    return format_html('<dl class="b-kv">{}</dl>', rows)
 
 
 def plain(value: Any) -> str:
@@ -92,7 +95,12 @@ NAMES: dict[str, tuple[type[Model], str]] = {}
 
 
 def targets_named(targets: Iterable[str]) -> dict[str, str]:
-    """Return each `kind:number` with the name that it has now, where it has one. One query a kind."""
+    """Return each `kind:number` with `kind:number (name)`, where it has a name now."""
+    return {target: f"{target} ({name})" for target, name in names_of(targets).items()}
+
+
+def names_of(targets: Iterable[str]) -> dict[str, str]:
+    """Return the name that each `kind:number` has now, where it has one. One query a kind."""
     numbers = defaultdict[str, set[int]](set)
     for target in targets:
         kind, _, number = target.partition(":")
@@ -102,5 +110,5 @@ def targets_named(targets: Iterable[str]) -> dict[str, str]:
     for kind, wanted in numbers.items():
         model, field = NAMES[kind]
         rows = model._default_manager.filter(pk__in=wanted).values_list("pk", field)  # noqa: SLF001 - Django's own API
-        found |= {f"{kind}:{pk}": f"{kind}:{pk} ({name})" for pk, name in rows}
+        found |= {f"{kind}:{pk}": str(name) for pk, name in rows}
     return found

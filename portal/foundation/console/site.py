@@ -1,98 +1,80 @@
-"""The operator's console: its name, colours (the portal's own tokens) and the groups of its sidebar, for UNFOLD."""
+"""The operator's console: its site, its pages by subject, and its one way in, which is the portal's."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from django.templatetags.static import static
-from django.urls import reverse_lazy
+from django.contrib.admin import AdminSite
+from django.contrib.auth.views import redirect_to_login
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from portal.foundation.errors import NotFound
+
+if TYPE_CHECKING:
+    from django.http import HttpRequest, HttpResponse
+
+PAGES = (
+    ("", (("Home", "index"),)),
+    (
+        "Scheduling",
+        (
+            ("Knobs", "rounds_operatorsetting_changelist"),
+            ("Plannings", "rounds_planning_changelist"),
+            ("Rounds", "rounds_round_changelist"),
+            ("Jobs", "jobs_job_changelist"),
+        ),
+    ),
+    (
+        "Cluster",
+        (
+            ("Nodes", "cluster_node_changelist"),
+            ("GPU types", "cluster_gputype_changelist"),
+            ("Neighbours on a GPU", "estimation_pairspeed_changelist"),
+            ("Software", "cluster_namedenvironment_changelist"),
+            ("Join tokens", "cluster_jointoken_changelist"),
+        ),
+    ),
+    (
+        "People",
+        (
+            ("Tenants", "tenants_tenant_changelist"),
+            ("Users", "tenants_user_changelist"),
+            ("Tokens", "tenants_apitoken_changelist"),
+            ("Failed sign-ins", "axes_accessattempt_changelist"),
+        ),
+    ),
+    (
+        "System",
+        (
+            ("Announcements", "notifications_announcement_changelist"),
+            ("Changes", "tenants_auditevent_changelist"),
+            ("Timetable", "django_celery_beat_periodictask_changelist"),
+        ),
+    ),
+)
 
 
-def _link(title: str, icon: str, model: str) -> dict[str, Any]:
-    return {"title": title, "icon": icon, "link": reverse_lazy(f"admin:{model}_changelist")}
+class Console(AdminSite):
+    site_title = site_header = index_title = "Console"
 
+    def each_context(self, request: HttpRequest) -> dict[str, Any]:
+        """Give the frame its list of pages; the chosen one is that of which the address is a part."""
+        home = reverse("admin:index")
+        groups = [(title, [(label, reverse(f"admin:{name}")) for label, name in pages]) for title, pages in PAGES]
+        chosen = [url for _, pages in groups for _, url in pages if url != home and request.path.startswith(url)]
+        return {
+            "title": "Console",
+            "console": groups,
+            "chosen": chosen[0] if chosen else home,
+            "has_permission": self.has_permission(request),
+        }
 
-NAVIGATION = [
-    {
-        "title": "Scheduling",
-        "separator": False,
-        "items": [
-            _link("Policy settings", "tune", "rounds_operatorsetting"),
-            _link("Plannings", "account_tree", "rounds_planning"),
-            _link("Rounds", "history", "rounds_round"),
-            _link("Jobs", "list_alt", "jobs_job"),
-        ],
-    },
-    {
-        "title": "Cluster",
-        "separator": True,
-        "items": [
-            _link("Nodes", "dns", "cluster_node"),
-            _link("GPU types", "memory", "cluster_gputype"),
-            _link("Neighbours on a GPU", "grid_on", "estimation_pairspeed"),
-            _link("Environments", "deployed_code", "cluster_namedenvironment"),
-            _link("Join tokens", "add_link", "cluster_jointoken"),
-        ],
-    },
-    {
-        "title": "People",
-        "separator": True,
-        "items": [
-            _link("Tenants", "groups", "tenants_tenant"),
-            _link("Users", "person", "tenants_user"),
-            _link("API tokens", "key", "tenants_apitoken"),
-            _link("Audit trail", "receipt_long", "tenants_auditevent"),
-        ],
-    },
-    {
-        "title": "System",
-        "separator": True,
-        "items": [
-            _link("Failed sign-ins", "lock", "axes_accessattempt"),
-            _link("Beat's schedule", "schedule", "django_celery_beat_periodictask"),
-        ],
-    },
-]
+    def login(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        """Lead to the portal's sign-in. Raises NotFound for a signed-in user that is no operator."""
+        if request.user.is_authenticated and not self.has_permission(request):
+            raise NotFound("page")
+        return redirect_to_login(request.GET.get("next") or reverse("admin:index"), reverse("login"))
 
-BASE = {
-    "50": "#f6f7f9",
-    "100": "#f1f3f6",
-    "200": "#e2e6eb",
-    "300": "#c6cdd6",
-    "400": "#8b98a9",
-    "500": "#5f6b7b",
-    "600": "#465263",
-    "700": "#3c4755",
-    "800": "#262e38",
-    "900": "#151a21",
-    "950": "#0d1116",
-}
-PRIMARY = {
-    "50": "#e9f1fc",
-    "100": "#d9e7fa",
-    "200": "#b9d3f6",
-    "300": "#9fc3ec",
-    "400": "#78aefc",
-    "500": "#4f8ad2",
-    "600": "#1d5bbf",
-    "700": "#1a51aa",
-    "800": "#16273f",
-    "900": "#122138",
-    "950": "#0a1626",
-}
-
-CONFIGURATION: dict[str, Any] = {
-    "SITE_TITLE": "Berth operator",
-    "SITE_HEADER": "Berth",
-    "SITE_SUBHEADER": "Operator's console",
-    "SITE_SYMBOL": "anchor",
-    "SITE_URL": "/",
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda _: static("img/favicon.svg")}],
-    "SHOW_HISTORY": False,
-    "SHOW_VIEW_ON_SITE": False,
-    "BORDER_RADIUS": "6px",
-    "COLORS": {"base": BASE, "primary": PRIMARY},
-    "STYLES": [lambda _: static("css/console.css")],
-    "SIDEBAR": {"show_search": False, "show_all_applications": False, "navigation": NAVIGATION},
-    "DASHBOARD_CALLBACK": "portal.console_index.index_context",
-}
+    def app_index(self, request: HttpRequest, app_label: str, extra_context: Any = None) -> HttpResponse:
+        return redirect("admin:index")

@@ -355,6 +355,22 @@ VARIABLES = (
         syntax="a path",
     ),
     Setting(
+        "BERTH_JOBS_NAMES",
+        "",
+        "Wildcard below which each port of a job has a name of its own in browsers, such as 41-8888.jobs.example.org; "
+        "empty: *.localhost where only this machine reaches the portal, else none.",
+        "Notebooks are to open in the browser.",
+        syntax="*.jobs.example.org",
+    ),
+    Setting(
+        "BERTH_JOBS_MIB_S",
+        32,
+        "Traffic of one tenant's jobs through the portal, both ways: ports, terminals, ssh.",
+        "Down: notebooks slow the portal. Up: downloads from jobs are slow.",
+        "MiB/s",
+        (1, 10_000),
+    ),
+    Setting(
         "BERTH_TERMINALS_PER_USER",
         12,
         "Terminals and forwarded ports that one person may have open at one time.",

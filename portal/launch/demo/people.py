@@ -23,7 +23,13 @@ if TYPE_CHECKING:
     from portal.people.tenants.models import User
 
 
-TEMPLATES = {"train": ("charlm/train.py",), "sweep": ("sweep/sweep.py", "charlm/train.py"), "python": ()}
+TEMPLATES = {
+    "train": ("charlm/train.py",),
+    "sweep": ("sweep/sweep.py", "charlm/train.py"),
+    "python": (),
+    "notebook": (),
+    "tensorboard": (),
+}
 
 
 def templates_ensure(operator: User) -> None:

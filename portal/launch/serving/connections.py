@@ -35,7 +35,7 @@ class Connection:
         self._socket = transport.get_extra_info("socket")
         self._tells = self._socket.family != socket.AF_UNIX and hasattr(socket, "TCP_INFO")
         self._unread_since: float | None = None
-        self._taken = 0
+        self._taken = self.part = 0
 
     def unsent(self) -> int:
         """Return the bytes of answers that wait for the other side to read."""
@@ -103,7 +103,7 @@ class Connections:
         self.live: Line = Line(most, most)
         self._unfinished = (self.heads, self.bodies, self.idle)
         self._lines = (*self._unfinished, self.live)
-        self._looked_at = 0.0
+        self._looked_at, self._parts = 0.0, 0
 
     def enter(self, connection: Connection, now: float) -> bool:
         """Take in a new one; False where all others have whole requests, and no more may be held."""
@@ -142,8 +142,15 @@ class Connections:
         connection.line, connection.since = line, now
         line.put(connection)
 
+    def hold(self, connection: Connection, size: int) -> bool:
+        """Count the bytes of its message of which the end has not come; False for a long one where all are too many."""
+        self._parts += size - connection.part
+        connection.part = size
+        return size <= self.limits.head_bytes or self._parts <= self.limits.parts_bytes
+
     def leave(self, connection: Connection) -> None:
         """Forget one that has ended."""
+        self.hold(connection, 0)
         if connection.line is not None:
             connection.line.take(connection)
             connection.line = None

@@ -13,13 +13,15 @@ WITHOUT_LIMIT = 10_240
 class Limits:
     """Seconds, bytes and counts of `Connections`. `piece` bytes of a body or an answer must move within `stand_s`.
 
-    `heads` and `bodies`: how many may be unfinished, those of one address and all together.
+    `heads` and `bodies`: how many may be unfinished, those of one address and all together. `parts_bytes`: of all messages
+    of WebSockets together of which the end has not come.
     """
 
     stand_s: float = 10.0
     look_s: float = 1.0
     piece: int = 10_000
     head_bytes: int = 65_536
+    parts_bytes: int = 128 * 2**20
     heads: tuple[int, int] = (200, 2_000)
     bodies: tuple[int, int] = (500, 2_000)
     pipelined: int = 32

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from django.conf import settings
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from portal.foundation.job_names import MOST_MESSAGE, is_job_host
 from portal.launch.serving.connections import Connection
 
 if TYPE_CHECKING:
     import ssl
 
-    from uvicorn._types import ASGI3Application
+    from uvicorn._types import ASGI3Application, ASGISendEvent
+    from websockets.http11 import Request
 
     from portal.launch.serving.connections import Connections, Line
 
@@ -103,6 +106,9 @@ class BoundedHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._wait_for(self.held.bodies, self._caller())
         self._got = 0
+        self.scope["extensions"] = {
+            "berth.cut": {"cut": self.transport.abort}
+        }  # an answer that stops is not to look whole
         super().on_headers_complete()
         if len(self.pipeline) > self.held.limits.pipelined:
             raise PipelineError
@@ -159,10 +165,30 @@ class BoundedHttp(HttpToolsProtocol):
 
 
 class BoundedSocket(WebSocketsSansIOProtocol):
-    """A WebSocket, which was a `BoundedHttp` before."""
+    """A WebSocket, which was a `BoundedHttp` before.
+
+    To a page of a job it carries larger messages, and compresses none: that would hold the loop for each of them.
+    """
 
     held: Connections
     connection: Connection
+
+    def handle_connect(self, event: Request) -> None:
+        hosts = event.headers.get_all("Host")
+        if len(hosts) == 1 and is_job_host(hosts[0], settings.JOBS_DOMAIN):
+            self.conn.max_message_size, self.conn.available_extensions = MOST_MESSAGE, None
+        super().handle_connect(event)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        size = len(self.conn.reader.buffer) + (self.conn.current_size or 0)
+        if hasattr(self, "held") and not self.held.hold(self.connection, size):  # the handshake comes before it
+            self.held.close(self.connection)
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Return when the other side has read so much that more may be sent: until then the message is in this process."""
+        await super().send(message)
+        await self.writable.wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpResponse, JsonResponse
@@ -19,11 +18,10 @@ from portal.pages.dashboard.cluster import node as cluster_page_node
 from portal.pages.dashboard.cluster import page as cluster_page
 from portal.pages.dashboard.overview import page as overview
 from portal.pages.dashboard.parts.snapshot import Snapshot, fragment_answer, page_numbers
-from portal.pages.dashboard.rounds import listing as rounds_listing
-from portal.pages.dashboard.rounds import metrics as metrics_page
-from portal.pages.dashboard.rounds import page as rounds_page
 from portal.pages.dashboard.shell import account, search
 from portal.pages.dashboard.shell.frame import page_follow
+from portal.work.jobs.listing import job_find
+from portal.work.notifications.asking import owner_ask
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -35,13 +33,23 @@ if TYPE_CHECKING:
 
 
 def overview_fragment(request: HttpRequest, name: str) -> HttpResponse:
-    snapshot = Snapshot(request.user, hours=horizon(request.GET.get("h")))
+    snapshot = Snapshot(request.user)
     return fragment_answer(overview.fragment_html(name, snapshot), snapshot.sharing)
 
 
-def figure(request: HttpRequest, name: str) -> HttpResponse:
-    snapshot = Snapshot(request.user, hours=horizon(request.GET.get("h")))
-    return JsonResponse(overview.figure(name, snapshot))
+def job_ask(request: HttpRequest, number: str) -> HttpResponse:
+    """Ask a job's owner something; operators only."""
+    job = job_find(user=request.user, number=number)
+    try:
+        sent = owner_ask(job=job, actor=request.user, text=request.POST.get("text", ""))
+    except BerthError as error:
+        if error.status in {403, 404}:
+            raise
+        messages.error(request, error.detail)
+    else:
+        how = "gets a message" if sent else "chose no messages of this kind; it stands on the job's page"
+        messages.success(request, f"{job.owner.username} {how}.")
+    return redirect(_back(request) or "overview")
 
 
 # ---- cluster ---------------------------------------------------------------------------------------------------------
@@ -82,9 +90,7 @@ def node_detail(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def node_fragment(request: HttpRequest, name: str, fragment: str) -> HttpResponse:
-    if fragment not in {"gpus", "jobs", "card", "health", "hardware"}:
-        raise NotFound("fragment")
-    context = cluster_page_node.node_context(Snapshot(request.user, names=[name]), name)
+    context = cluster_page_node.fragment_context(Snapshot(request.user, names=[name]), name, fragment)
     return render(request, f"cluster/_node_{fragment}.html", context)
 
 
@@ -133,43 +139,9 @@ def _back(request: HttpRequest) -> str | None:
     return referer if ours else None
 
 
-# ---- rounds ----------------------------------------------------------------------------------------------------------
-
-
-def rounds(request: HttpRequest) -> HttpResponse:
-    """The list of plannings, or with `?fragment=table` only its table; with `?each=yes` none stands for others."""
-    page, fragment, each = request.GET.get("page"), request.GET.get("fragment"), request.GET.get("each")
-    if each not in {None, "yes"}:
-        raise BerthError("invalid", "`each` must be yes, or left out.", field="each")
-    if fragment not in {None, "table"}:
-        raise NotFound("fragment")
-    if fragment is None:
-        page_follow(request, "cluster")
-    kept = {name: value for name, value in (("each", each), ("page", page)) if value}
-    context = {**rounds_listing.rounds_context(page, each=bool(each)), "query": f"?{urlencode(kept)}" if kept else ""}
-    return render(request, "rounds/_table.html" if fragment else "rounds/list.html", context)
-
-
-def planning_detail(request: HttpRequest, number: int) -> HttpResponse:
-    return render(
-        request, "rounds/detail.html", rounds_page.planning_context(number, request.user, request.GET.get("page"))
-    )
-
-
-def rounds_metrics(request: HttpRequest) -> HttpResponse:
-    """Figures over time, or with `?fragment=rounds` only the table of rounds."""
-    fragment = request.GET.get("fragment")
-    if fragment not in {None, "rounds"}:
-        raise NotFound("fragment")
-    if fragment is None:
-        page_follow(request, "cluster")
-    span = metrics_page.Span(request.GET.get("range"))
-    context = metrics_page.table_context(span) if fragment else metrics_page.metrics_context(span)
-    return render(request, "rounds/_rounds.html" if fragment else "rounds/metrics.html", context)
-
-
-def rounds_figure(request: HttpRequest, name: str) -> HttpResponse:
-    return JsonResponse(metrics_page.metrics_figure(name, metrics_page.Span(request.GET.get("range"))))
+def banner(request: HttpRequest) -> HttpResponse:
+    """The line above each page, which an operator may change while the page is open."""
+    return render(request, "parts/_banner.html")
 
 
 # ---- account ---------------------------------------------------------------------------------------------------------

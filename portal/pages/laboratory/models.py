@@ -97,6 +97,9 @@ class Simulation(Owned):
     ended_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)
     figures = models.JSONField(default=dict, help_text="For each policy, its figures.")
+    turns = models.JSONField(
+        default=dict, help_text="The price of turns by shares, from one more run without them. Empty: not known."
+    )
     curves = models.BinaryField(
         default=bytes, help_text="For each policy, what the plots show: JSON, compressed by zlib."
     )

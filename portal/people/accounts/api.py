@@ -56,7 +56,7 @@ class RoleGiven(serializers.Serializer):
 
 class InvitationGiven(serializers.Serializer):
     role = serializers.ChoiceField(choices=Membership.Role.choices, help_text="What who follows the link becomes.")
-    days = serializers.ChoiceField(choices=DAYS, required=False, help_text="So long the link works. Missing: 7.")
+    days = serializers.ChoiceField(choices=DAYS, required=False, help_text="Days that the link works. Missing: 7.")
 
 
 class OpenInvitation(serializers.Serializer):

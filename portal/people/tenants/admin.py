@@ -6,19 +6,18 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from axes.models import AccessAttempt, AccessFailureLog, AccessLog
+from django import forms
 from django.contrib import admin
 from django.contrib.auth.models import Group
 from django.utils import timezone
-from unfold.admin import TabularInline
-from unfold.contrib.filters.admin import RangeDateTimeFilter
 
-from portal.foundation.console.base import Command, ConsoleAdmin, OperatorOnly, adopt, always, is_operator
+from portal.foundation.console.base import Command, ConsoleAdmin, ConsoleInline, adopt, always, is_operator
+from portal.foundation.console.fields import TimeRange, dress
 from portal.foundation.console.show import NAMES, block, code, column, mark, targets_named
 from portal.people.tenants import admin_users, services
 from portal.people.tenants.models import ApiToken, AuditEvent, Membership, Tenant, User
 
 if TYPE_CHECKING:
-    from django import forms
     from django.db.models import QuerySet
     from django.http import HttpRequest
 
@@ -31,24 +30,35 @@ admin.site.register(User, admin_users.UserAdmin)
 NAMES.update(user=(User, "username"), tenant=(Tenant, "name"), token=(ApiToken, "name"))
 
 
-class MembershipInline(OperatorOnly, TabularInline):
+class MembershipForm(forms.ModelForm):
+    user = forms.ModelChoiceField(User.objects.all(), to_field_name="username", widget=forms.TextInput)
+
+    class Meta:
+        model = Membership
+        fields = ("user", "role")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Show the user's name, and give each field a name of its own: a table's head is no label to a screen reader."""
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.initial["user"] = self.instance.user.username
+        for field in self.fields.values():
+            dress(field)
+            field.widget.attrs["aria-label"] = str(field.label)
+
+
+class MembershipInline(ConsoleInline):
     model = Membership
+    form = MembershipForm
     may_add = may_change = True
-    extra = 0
-    hide_title = True
-    autocomplete_fields = ("user",)
+    extra = 1
     fields = ("user", "role")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet:
+        return super().get_queryset(request).select_related("user")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return is_operator(request)
-
-    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Give the fields of a row names of their own: the table's head is no label to a screen reader."""
-        field = super().formfield_for_dbfield(db_field, request, **kwargs)
-        if field is not None:
-            widget = getattr(field.widget, "widget", field.widget)  # the theme wraps those of relations
-            widget.attrs["aria-label"] = str(field.label or db_field.verbose_name).capitalize()
-        return field
 
 
 @admin.register(Tenant)
@@ -150,12 +160,11 @@ class ApiTokenAdmin(ConsoleAdmin):
 class AuditEventAdmin(ConsoleAdmin):
     list_display = ("at", "actor_name", "action", "target_named", "tenant", "detail_short")
     list_filter = (
-        ("at", RangeDateTimeFilter),
+        ("at", TimeRange),
         "action",
         ("actor", admin.RelatedOnlyFieldListFilter),
         ("tenant", admin.RelatedOnlyFieldListFilter),
     )
-    list_filter_submit = True
     list_select_related = ("tenant",)
     search_fields = ("target", "actor_name", "action")
     search_help_text = "Actor, action or target, for example job:42"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from django import forms
 from django.contrib import admin
 from django.contrib.auth.password_validation import validate_password
-from unfold.widgets import UnfoldAdminPasswordWidget
 
 from portal.foundation.console.base import Command, ConsoleAdmin, adopt, always
+from portal.foundation.console.fields import ConsoleForm, dress, with_times
 from portal.foundation.console.show import mark
 from portal.people.tenants import services
 from portal.people.tenants.models import User
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 class UserAddForm(forms.ModelForm):
     password = forms.CharField(
-        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
         help_text="Ten characters at least, and not a common one.",
         strip=False,
     )
@@ -30,16 +30,20 @@ class UserAddForm(forms.ModelForm):
         model = User
         fields = ("username", "email", "is_staff")
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        dress(self.fields["password"])
+
     def clean_password(self) -> str:
         validate_password(self.cleaned_data["password"])
         return self.cleaned_data["password"]
 
 
-class PasswordForm(forms.Form):
+class PasswordForm(ConsoleForm):
     password = forms.CharField(
         required=False,
         strip=False,
-        widget=UnfoldAdminPasswordWidget(attrs={"autocomplete": "new-password"}),
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
         help_text="Empty: one is generated and shown once on the next page.",
     )
 
@@ -99,7 +103,7 @@ class UserAdmin(ConsoleAdmin):
         return ("username", "email", "is_staff", "state", "in_tenants", "last_login", "date_joined")
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
-        return ("username", "state", "in_tenants", "last_login", "date_joined") if obj else ()
+        return with_times(User, ("username", "state", "in_tenants", "last_login", "date_joined")) if obj else ()
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         field = super().formfield_for_dbfield(db_field, request, **kwargs)

@@ -32,11 +32,6 @@ class Run:
     def gpu_type_id(self) -> int | None:
         return (self.beside or self.part.node.gpu_type_id) if self.gpus else None
 
-    @property
-    def is_beside(self) -> bool:
-        """Whether its GPUs are not of the type that the node goes by: then it says nothing of the node's own speed."""
-        return self.beside is not None
-
 
 def type_beside(part: Allocation) -> int | None:
     """Return the type of a part's GPUs where it is not the one that its node goes by. One query."""
@@ -54,10 +49,10 @@ Row = list[float | None]
 
 
 def cells_add(run: Run, *, rates: Sequence[float]) -> None:
-    """Per-GPU throughputs into the node's cell, and for the leading part into the type's (Hops 3.3)."""
+    """Per-GPU throughputs into the cell of the node, or of its bay, and for the leading part into the type's (Hops 3.3)."""
     if not rates:
         return
-    where: list[dict[str, Any]] = [] if run.is_beside else [{"node": run.part.node}]
+    where: list[dict[str, Any]] = [{"node": run.part.node, "bay": run.beside or 0}]
     if run.leads:
         where.append({"gpu_type_id": run.gpu_type_id})
     size = {"gpus": run.gpus, "nodes": run.nodes if run.nodes > 1 else None}

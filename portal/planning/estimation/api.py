@@ -22,7 +22,7 @@ class Neighbours(serializers.Serializer):
     gpu_type = serializers.CharField()
     speed_kept = serializers.FloatField(help_text="Share of its speed alone on such a GPU; 1: as fast as alone.")
     deviation = serializers.FloatField(help_text="Standard deviation of that share over the records.")
-    records = serializers.IntegerField(help_text="So many records were compared.")
+    records = serializers.IntegerField(help_text="The number of records that were compared.")
     at = serializers.DateTimeField(help_text="When the last one came.")
 
 

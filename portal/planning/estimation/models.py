@@ -29,10 +29,15 @@ class Signature(models.Model):
 
 
 class ThroughputCell(models.Model):
-    """Per-GPU throughput (samples a second) on one node, or on any of a type: by GPUs, and by nodes where there are several."""
+    """Per-GPU throughput (samples a second) on one node or bay, or on any of a type: by GPUs, and by nodes where there are
+    several.
+    """
 
     signature = models.ForeignKey(Signature, on_delete=models.CASCADE, related_name="cells")
     node = models.ForeignKey("cluster.Node", null=True, on_delete=models.CASCADE, related_name="+")
+    bay = models.PositiveIntegerField(
+        default=0, help_text="Of a node with several types of GPUs: the type's id. 0: its own."
+    )
     gpu_type = models.ForeignKey("cluster.GpuType", null=True, on_delete=models.CASCADE, related_name="+")
     gpus = models.PositiveIntegerField(
         null=True,
@@ -60,11 +65,11 @@ class ThroughputCell(models.Model):
             models.CheckConstraint(condition=Q(gpus=None) | Q(gpus__gt=0), name="cell_of_gpus"),
             *(
                 models.UniqueConstraint(
-                    fields=["signature", resource, *sizes],
-                    condition=Q(**{f"{resource}__isnull": False}, gpus__isnull=by_nodes, nodes__isnull=aggregated),
-                    name=f"cell_once_{resource}_{table}",
+                    fields=["signature", *resources, *sizes],
+                    condition=Q(**{f"{resources[0]}__isnull": False}, gpus__isnull=by_nodes, nodes__isnull=aggregated),
+                    name=f"cell_once_{resources[0]}_{table}",
                 )
-                for resource in ("node", "gpu_type")
+                for resources in (["node", "bay"], ["gpu_type"])
                 for table, sizes, by_nodes, aggregated in (
                     ("aggregated", ["gpus"], False, True),
                     ("distributed", ["gpus", "nodes"], False, False),

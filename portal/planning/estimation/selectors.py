@@ -20,8 +20,9 @@ from portal.planning.estimation.models import (
 from portal.work.jobs.models import Job as JobRow
 from portal.work.jobs.states import FINAL
 from scheduler.estimator.measured import signature
+from scheduler.fairness.lrf import TOLD
 from scheduler.intake.validation import RATE_LEAST
-from scheduler.model import Job, speeds
+from scheduler.model import Job, bay_id, speeds
 from scheduler.model.speeds import Cell, CellKey, Knowledge
 from scheduler.pattern import Pattern
 
@@ -51,11 +52,11 @@ def _of(known: Mapping[int, str]) -> Q:
 def _cells(known: Mapping[int, str]) -> dict[CellKey, Cell]:
     sound = Q(mean__gte=RATE_LEAST)  # less was kept until records of it were refused
     rows = ThroughputCell.objects.filter(sound & _of(known)).values_list(
-        "signature_id", "node_id", "gpu_type__name", "gpus", "nodes", "count", "mean", "squares"
+        "signature_id", "node_id", "bay", "gpu_type__name", "gpus", "nodes", "count", "mean", "squares"
     )
     return {
-        CellKey(known[signature], node or gpu_type, gpus, nodes): Cell(count, mean, squares)
-        for signature, node, gpu_type, gpus, nodes, count, mean, squares in rows
+        CellKey(known[signature], bay_id(node, bay) if node else gpu_type, gpus, nodes): Cell(count, mean, squares)
+        for signature, node, bay, gpu_type, gpus, nodes, count, mean, squares in rows
         if signature in known
     }
 
@@ -143,8 +144,13 @@ def links_load() -> dict[str, speeds.Link]:
 
 
 def progress_of(job: JobRow) -> JobProgress | None:
-    """Return how far a job says it is; None when it says nothing."""
-    return JobProgress.objects.filter(job=job).first()
+    """Return how far a job says it is; None when it says nothing. One query for each `job` that is read."""
+    return getattr(job, "progress", None)
+
+
+def length_is_told(source: str) -> bool:
+    """Say whether an expected run time knows this very job, or its tenant's like it, by its `age_source`: else it is a guess."""
+    return source in TOLD
 
 
 def progress_fractions(jobs: Iterable[JobRow]) -> dict[int, float]:

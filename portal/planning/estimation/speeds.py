@@ -80,7 +80,7 @@ def _ratios() -> Iterable[tuple[int, int, float]]:
         for gpu_type, signature, gpus, nodes, mean in cells.filter(node=None).values_list("gpu_type_id", *fields)
     }
     types = dict(Node.objects.filter(~Q(gpu_type=None)).values_list("pk", F("gpu_type_id")))
-    for node, signature, gpus, nodes, mean in cells.filter(gpu_type=None).values_list("node_id", *fields):
+    for node, signature, gpus, nodes, mean in cells.filter(gpu_type=None, bay=0).values_list("node_id", *fields):
         whole = of_types.get((types.get(node), signature, gpus, nodes))
         if whole:
             yield node, signature, mean / whole

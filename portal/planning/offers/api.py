@@ -16,6 +16,7 @@ from portal.foundation.api.throttles import PlanThrottle
 from portal.foundation.errors import BerthError
 from portal.planning.offers.services import changes_of, offer_accept, offers_of
 from portal.planning.rounds.asking.changes import CHANGES
+from portal.planning.rounds.read.ends import end_told
 from portal.planning.rounds.read.explained import explanation
 from portal.planning.rounds.read.forecasts import starts_of
 from portal.planning.rounds.serializers import finite
@@ -48,6 +49,8 @@ EXPLAINED = {
     "predicted_start": "A range, from simulating the queue forward: the one that pages and lists show. It begins now at the "
     "earliest; `passed`: it is over, and the job still waits.",
     "predicted_start_missing": "Why there is no range, of a job that nothing but the queue keeps from starting.",
+    "expected_end": "Of a running job: the middle and a range of 80 % given how long it has run, null where nobody knows; the "
+    "rule that gave it, the number of ended jobs behind it, and the same in words.",
     "past_predictions": "How earlier ranges fared: starts, held (share 0..1), median_error_s; the same `by_horizon`, "
     "for middles that lay from_s to until_s ahead.",
     "what_would_start": "With `what_if=true`: single changes that would make it start, each re-solved.",
@@ -79,7 +82,7 @@ class JobExplainView(ApiView):
     def get(self, request: Request, number: str) -> Response:
         what_if = Query(request, known=("what_if",)).flag("what_if")
         job = job_of(request, number)
-        told = explanation(job) | {"what_would_start": None}
+        told = explanation(job) | {"what_would_start": None, "expected_end": end_told(job)}
         if what_if:
             changes = changes_of(job, allow=lambda: None).answer["changes"]
             told["what_would_start"] = [{name: each[name] for name in CHANGE_TOLD} for each in changes]

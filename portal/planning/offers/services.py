@@ -30,7 +30,14 @@ KEPT_TIMES_TOOK = 10.0
 """An answer is kept for this many times as long as it took."""
 KEPT_MAX_S = 300.0  # expected ends move, also where no planning came since
 CLAIM = timedelta(seconds=30)
-NOTHING: Mapping[str, Any] = {"starts_now": False, "over_at": None, "changes": [], "offers": [], "gathering": None}
+NOTHING: Mapping[str, Any] = {
+    "starts_now": False,
+    "over_at": None,
+    "start": None,
+    "changes": [],
+    "offers": [],
+    "gathering": None,
+}
 
 
 @dataclass(frozen=True)

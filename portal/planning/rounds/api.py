@@ -26,6 +26,7 @@ from portal.foundation.errors import BerthError
 from portal.people.tenants.authentication import tenant_of
 from portal.planning.rounds.asking.dryrun import dry_run
 from portal.planning.rounds.read.history import number_of, planning_by_number, round_get, rounds_all
+from portal.planning.rounds.read.lengths import similar_of_job
 from portal.planning.rounds.read.outcomes import planning_outcomes
 from portal.planning.rounds.read.selectors import cluster_metrics, planning_decisions
 from portal.planning.rounds.read.series import RANGES, metrics_rounds, metrics_series, range_of
@@ -36,9 +37,11 @@ from portal.planning.rounds.serializers import (
     PlanningDetailSerializer,
     RoundDetailSerializer,
     RoundSerializer,
+    SimilarAnswer,
     finite,
 )
 from portal.planning.rounds.settings.knobs import knobs_current
+from portal.work.jobs.api.jobs import JOB_PATH, job_of
 from portal.work.jobs.declaration.openapi import EXAMPLES, JobDescription
 from portal.work.jobs.queue_counts import queue_counts, queue_told
 from portal.work.jobs.services import submission
@@ -76,6 +79,20 @@ class JobsPlanView(ApiView):
             r_num=knobs_current()["r_num"],
         )
         return Response(PlanAnswer(finite(dry_run(description=parsed, tenant=tenant, user=request.user))).data)
+
+
+class JobSimilarView(ApiView):
+    read_scope = "jobs:read"
+
+    @documented(
+        "Say what the tenant's jobs like this one took",
+        answer=SimilarAnswer,
+        refusals=(404,),
+        parameters=JOB_PATH,
+        operation_id="jobs_similar",
+    )
+    def get(self, request: Request, number: str) -> Response:
+        return Response({"similar": similar_of_job(job_of(request, number), user=request.user)})
 
 
 class RoundsView(ApiView):

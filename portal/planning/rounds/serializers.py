@@ -131,7 +131,22 @@ class StartRange(serializers.Serializer):
     latest_at = serializers.DateTimeField(allow_null=True)
 
 
-class PlanAnswer(serializers.Serializer):
+class SimilarJobs(serializers.Serializer):
+    """Run times of the tenant's latest completed jobs that are like it: a duration to declare."""
+
+    words = serializers.CharField(help_text="Which jobs: Your last 12 jobs of this size and the category cv.")
+    runs = serializers.IntegerField()
+    low_s = serializers.FloatField(help_text="Most took from this time ...")
+    median_s = serializers.FloatField()
+    high_s = serializers.FloatField(help_text="... to this time.")
+    declare_s = serializers.IntegerField(help_text="The middle, rounded: an `expected_duration_s`.")
+
+
+class SimilarAnswer(serializers.Serializer):
+    similar = SimilarJobs(allow_null=True, help_text="Null: its length is given, or too few jobs are like it.")
+
+
+class PlanAnswer(SimilarAnswer):
     """What the next planning would decide about a description."""
 
     at = serializers.DateTimeField()

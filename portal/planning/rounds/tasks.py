@@ -6,6 +6,7 @@ from celery import shared_task
 from django.db.models import Min
 from django.utils import timezone
 
+from portal.planning.rounds.asking.first_starts import first_starts_refresh
 from portal.planning.rounds.asking.forecasting import forecasts_refresh, records_expire
 from portal.planning.rounds.contention.watching import relief_pass
 from portal.planning.rounds.models import Planning, Round
@@ -43,6 +44,12 @@ def expire() -> int:
 def forecast() -> int | None:
     """Predict when waiting jobs start; None while another worker does, or a planning runs."""
     return forecasts_refresh()
+
+
+@shared_task(name="rounds.first_starts")
+def first_starts() -> int | None:
+    """Work out when a job of each size could start, for the cluster's page; None while another worker does."""
+    return first_starts_refresh()
 
 
 @shared_task(name="rounds.tune")

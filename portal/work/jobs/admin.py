@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.contrib import admin
-from unfold.admin import TabularInline
-from unfold.contrib.filters.admin import RangeDateTimeFilter
 
-from portal.foundation.console.base import Command, ConsoleAdmin, OperatorOnly, calls
+from portal.foundation.console.base import Command, ConsoleAdmin, ConsoleInline, calls
+from portal.foundation.console.fields import TimeRange
 from portal.foundation.console.show import block, code, column, facts, mark
 from portal.work.jobs.declaration.table import PLAIN
 from portal.work.jobs.models import Attempt, Job, JobEvent
@@ -23,7 +22,7 @@ GPUS = column("gpus", "GPUs")
 GPU_TYPES = column("gpu_types", "GPU types")
 
 
-class AttemptInline(OperatorOnly, TabularInline):
+class AttemptInline(ConsoleInline):
     model = Attempt
     fk_name = "job"
     fields = readonly_fields = tuple(
@@ -31,8 +30,6 @@ class AttemptInline(OperatorOnly, TabularInline):
             kind epoch state_shown on_nodes gpus cores planning_number started_at ended_at exit_code signal end_detail
         """.split()
     )
-    extra = 0
-    hide_title = True
     per_page = 20
 
     def get_queryset(self, request: HttpRequest) -> QuerySet:
@@ -47,11 +44,9 @@ class AttemptInline(OperatorOnly, TabularInline):
         return ", ".join(part.node.name for part in obj.allocations.all())
 
 
-class JobEventInline(OperatorOnly, TabularInline):
+class JobEventInline(ConsoleInline):
     model = JobEvent
     fields = readonly_fields = ("at", "kind", "epoch", "text", "actor_name")
-    extra = 0
-    hide_title = True
     per_page = 20
     verbose_name_plural = "What happened to it"
 
@@ -69,8 +64,7 @@ class JobAdmin(ConsoleAdmin):
         "priority",
         "submitted_at",
     )
-    list_filter = ("state", "tenant", "category", ("submitted_at", RangeDateTimeFilter))
-    list_filter_submit = True
+    list_filter = ("state", "tenant", "category", ("submitted_at", TimeRange))
     list_select_related = ("tenant", "owner")
     search_fields = ("=id", "name", "owner__username")
     search_help_text = "Number, name or owner"

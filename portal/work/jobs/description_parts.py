@@ -81,7 +81,11 @@ def files(value: object) -> dict[str, str]:
 
 
 def _file_name(name: str) -> str:
-    checks.text(name, "files", max_chars=MAX_PATH_CHARS)
+    try:
+        checks.text(name, "files", max_chars=MAX_PATH_CHARS)
+    except BerthError as error:  # which of a thousand files
+        detail = error.detail.replace("`files`", f"The file name {checks.quoted(name)}", 1)
+        raise BerthError(error.code, detail, field="files") from None
     parts = name.split("/")
     if ".." in parts or name.startswith("/"):
         detail = f"The file name {checks.quoted(name)} leaves the job's directory; use a relative name without `..`."

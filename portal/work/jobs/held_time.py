@@ -64,14 +64,16 @@ def gpu_held_s(*, hours: float, now: datetime) -> dict[int, float]:
     return found
 
 
-def node_gpu_held_s(*, hours: float, now: datetime, node_ids: Collection[int]) -> dict[int, float]:
+def node_gpu_held_s(*, hours: float, now: datetime, node_ids: Collection[int] | None = None) -> dict[int, float]:
     """Return the GPU seconds held on each of these nodes (by row id) in the last h hours, of GPUs that are there. Two queries.
 
     The same as the sum of `gpu_held_s`, with a row a node instead of one a GPU: those that jobs share are few.
     """
     since = now - timedelta(hours=hours)
     rows = GpuAllocation.objects.filter(Q(released_at=None) | Q(released_at__gt=since)).order_by()
-    rows = rows.filter(gpu__node__in=among(node_ids), gpu__missing_since=None)
+    rows = rows.filter(gpu__missing_since=None)
+    if node_ids is not None:
+        rows = rows.filter(gpu__node__in=among(node_ids))
     alone = rows.exclude(mode=Gpu.Mode.SHARED).values_list("gpu__node")
     found = dict(alone.annotate(held=Sum(_held_s("created_at", since=since, now=now))))
     spans: dict[tuple[int, int], list[tuple[datetime, datetime]]] = defaultdict(list)

@@ -75,7 +75,9 @@ def profiles_of(job: Job) -> QuerySet[Attempt]:
 
 def _with_parts(attempts: QuerySet[Attempt]) -> QuerySet[Attempt]:
     gpus = GpuAllocation.objects.select_related("gpu").order_by("gpu__index")
-    allocations = Allocation.objects.select_related("node").prefetch_related(Prefetch("gpu_allocations", gpus))
+    allocations = Allocation.objects.select_related("node__gpu_type").prefetch_related(
+        Prefetch("gpu_allocations", gpus)
+    )
     return attempts.prefetch_related(Prefetch("allocations", allocations.order_by("rank")))
 
 

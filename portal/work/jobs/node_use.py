@@ -128,13 +128,13 @@ Interval = tuple["datetime", "datetime | None"]
 
 
 def parts_live(*, node_ids: Sequence[int] | None = None) -> list[Allocation]:
-    """Return the parts that are held now, with job, tenant and `gpu_allocations` (GPU included). Two queries."""
+    """Return the parts that are held now, with job, tenant, owner and `gpu_allocations` (GPU included). Two queries."""
     parts = Allocation.objects.filter(released_at=None)
     if node_ids is not None:
         parts = parts.filter(node_id__in=node_ids)
     held = GpuAllocation.objects.filter(released_at=None).select_related("gpu").order_by("gpu__index")
     return list(
-        parts.select_related("attempt__job__tenant")
+        parts.select_related("attempt__job__tenant", "attempt__job__owner")
         .prefetch_related(Prefetch("gpu_allocations", held))
         .order_by("node_id", "attempt_id")
     )

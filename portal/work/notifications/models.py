@@ -53,6 +53,21 @@ class Hook(models.Model):
         return f"webhook {self.pk}"
 
 
+class Announcement(models.Model):
+    """One line of an operator above everybody's pages, until it is ended or the next one is made."""
+
+    text = models.CharField(max_length=200, help_text="One line, shown above everybody's pages, as from now.")
+    made_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
+    made_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, editable=False)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class Happening(models.Model):
     """A job moved; written in the move's transaction, and deleted once its receivers are worked out."""
 

@@ -32,7 +32,12 @@ EVENTS = (
     Event("started", "Started", "runs, for the first time or again"),
     Event("waits", "Waits long", "could start, and has waited longer than you say below"),
     Event("log", "Log match", "a line of its log has a text that the job names; of arrays each task", tasks=True),
-    Event("idle", "Nobody uses it", "before its idle time-out ends it; you may then keep it running", tasks=True),
+    Event(
+        "idle",
+        "Nobody uses it",
+        "before its idle time-out ends it, or when an operator asks whether you need it",
+        tasks=True,
+    ),
     Event("limit", "Near its time limit", "before it is stopped; you may then extend it"),
 )
 NAMES = tuple(event.name for event in EVENTS)

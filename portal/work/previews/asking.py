@@ -30,6 +30,7 @@ COSTLY = "It is too costly to show. Download the file to look into it."
 BUSY = "Other files are being looked into at the moment. Try again in some seconds."
 SLOW = "The store of artefacts answers too slowly for a look. Try again in some minutes, or download the file."
 _slots, _fetching = threading.BoundedSemaphore(AT_ONCE), threading.BoundedSemaphore(FAR_AT_ONCE)
+ODD = dict.fromkeys((0, *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\ufffd")
 _running: dict[str, Future[dict[str, Any]]] = {}
 _lock = threading.Lock()
 _waiting = 0
@@ -210,12 +211,12 @@ def understood(answer: bytes) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return the value with each half of a surrogate pair and each NUL as U+FFFD: no page and no store takes them.
+    """Return the value with U+FFFD for signs that no page or store takes: NUL, half a surrogate pair, marks that turn text.
 
     All text from tenants' files passes here.
     """
     if isinstance(value, str):
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\0", "\ufffd")
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").translate(ODD)
     if isinstance(value, list):
         return [plain(each) for each in value]
     if isinstance(value, dict):

@@ -61,6 +61,10 @@ def _look(what: str, sources: list[Source]) -> Callable[[], dict[str, Any]]:
         from portal.work.previews.curves.files import curves_told
 
         return lambda: curves_told(sources)
+    if what == "sweep":
+        from portal.work.previews.curves.sweep import sweep_told
+
+        return lambda: sweep_told(sources)
     from portal.work.previews.preview import reader_of
 
     reader = reader_of(sources[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from django.db.models import Sum
+from django.db.models import Case, Sum, Value, When
 
 from portal.foundation.errors import BerthError, NotFound
 from portal.work.uploads import store
@@ -39,6 +39,19 @@ def upload_files(upload_id: int) -> list[dict[str, Any]]:
             "path", "blob__sha256", "blob__size_bytes", "executable"
         )
     ]
+
+
+def upload_file(upload_id: int, path: str) -> tuple[str, int] | None:
+    """Return hash and size of one file of an upload; None where it has none of this path."""
+    rows = UploadFile.objects.filter(upload_id=upload_id, path=path)
+    return rows.values_list("blob__sha256", "blob__size_bytes").first()
+
+
+def upload_begin(upload_id: int, *, first: Sequence[str], most: int) -> tuple[list[tuple[str, int]], int]:
+    """Return path and size of at most `most` files of an upload, by path, those named `first` before all, and their number."""
+    rows = UploadFile.objects.filter(upload_id=upload_id)
+    ahead = Case(When(path__in=first, then=Value(0)), default=Value(1))
+    return list(rows.order_by(ahead, "path").values_list("path", "blob__size_bytes")[:most]), rows.count()
 
 
 def upload_holds(upload_id: int, sha256: str) -> bool:

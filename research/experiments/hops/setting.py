@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 OURS = ("berth", "hops")
 RIVALS = ("sia-hops", "gavel-hops", "sia", "gavel")
-ROUND_S = {"gavel": 360.0, "gavel-hops": 360.0, "sia": 60.0, "sia-hops": 60.0}
 
 COLUMNS = {
     "makespan_h": "makespan, h",
@@ -91,8 +90,7 @@ class Entrant:
     def parameters(self) -> Parameters:
         from scheduler.simulator.rivals import parameters_for
 
-        rounds = {"replan_s": ROUND_S[self.policy]} if self.policy in ROUND_S else {}
-        return parameters_for(self.policy, {**rounds, **dict(self.knobs)})
+        return parameters_for(self.policy, dict(self.knobs))
 
 
 def entrants(*names: str, **knobs: Any) -> tuple[Entrant, ...]:

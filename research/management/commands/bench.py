@@ -105,9 +105,12 @@ class Command(Flags, BaseCommand):
         self.stdout.write(getattr(self, options["name"].replace("-", "_"))(options))
 
     def planning(self, options: dict[str, Any]) -> str:
-        names = ("gpus", "jobs", "seed", "formulation", "workload", "gap", "located_gap", "limit_s")
+        shared = ("gpus", "jobs", "seed", "workload", "gap", "limit_s")
+        single = options["own_speeds"] > 0
+        measure = planning.own_speeds_measure if single else planning.planning_measure
+        names = (*shared, "own_speeds") if single else (*shared, "formulation", "located_gap")
         try:
-            figures = planning.planning_measure(**{name: options[name] for name in names})
+            figures = measure(**{name: options[name] for name in names})
         except (planning.PlanningBenchError, ValueError) as error:
             raise CommandError(str(error), returncode=REFUSED) from error
         return planning.planning_report(figures, as_json=options["json"])

@@ -12,7 +12,7 @@
     optimum cores         Fig. 5, without figures in the text         what Table II's steps mean (`MODELS`)
     memory traffic        0.5 % of CPU jobs use much of it            the same, 150 GB/s each where a node has 120
     sizes of GPU jobs     1 or 2, and 4 or more GPUs                  `SIZES`
-    submissions           tenants submit similar jobs (V-B.1)         part of the GPU jobs in batches of alike ones
+    submissions           tenants submit similar jobs (V-B.1)         part of the GPU jobs in batches of similar ones
 
 Unpublished constants were calibrated with FIFO only (`./berth experiment coda --calibrate`) and then kept:
 docs/evidence/coda.md. Every job may be stopped and continue elsewhere, as in CODA (V-C: containers). Memory is always enough.

@@ -79,7 +79,7 @@ MIXES = {
     3: Mix(("particlefilter", "streamcluster", "lud", "myocyte"), ("imc", "face"), 0.20, 2.0),
 }
 SERVER_SHARE = 0.5
-"""Of the jobs that are servers of queries."""
+"""The part of the jobs that are servers of queries."""
 
 
 def batch_usage(app: App, seconds: int, rng: Generator) -> Floats:

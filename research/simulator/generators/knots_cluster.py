@@ -45,7 +45,7 @@ QUERIES = {
 """Djinn and Tonic's: use of the GPU while answering, and milliseconds for a query alone."""
 QUERY_MEMORY = 0.08
 SHORT = 0.6
-"""Of the trainings that take minutes and not hours."""
+"""The part of the trainings that take minutes and not hours."""
 OVERSTATED = 1.25
 
 

@@ -25,7 +25,7 @@ from scheduler.model import Job, Ranked
 from scheduler.parameters.knobs import SIGMA
 from scheduler.placement.access import NO_RULES, Rules
 from scheduler.placement.aggregated import skeletons
-from scheduler.placement.aggregated.skeletons import Line, PieceRow, Question, Skeleton, Skeletons, UnitRow
+from scheduler.placement.aggregated.skeletons import Line, PieceRow, Question, SharedRow, Skeleton, Skeletons
 from scheduler.placement.core_counts import speed_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Candidates:
     """All groups and rows of a stage, and the same as arrays, an entry per candidate, a group's own side by side."""
 
     groups: list[Group] = field(default_factory=list)
-    rows: dict[PieceRow | UnitRow, int] = field(default_factory=dict)
+    rows: dict[PieceRow | SharedRow, int] = field(default_factory=dict)
     rules: Rules = NO_RULES
     unbound: frozenset[str] = frozenset()  # types whose nodes have all the cores that can be asked
     invalid: dict[int, InvalidJob] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Candidates:
         """By job, the divisor of its G: both formulations value a plan in the same way."""
         return {ranked.job.id: group.least for group in self.groups for ranked in group.members}
 
-    def row_of(self, key: PieceRow | UnitRow) -> int:
+    def row_of(self, key: PieceRow | SharedRow) -> int:
         return self.rows.setdefault(key, len(self.rows))
 
     def freeze(self) -> None:

@@ -3,7 +3,8 @@
 A *class* holds the nodes of one type with the same idle GPUs and cores and the same speed class. Some things split it further,
 where they matter: a storage domain that a resumed job of this planning must stay in, software that some job needs, a node that
 takes one tenant at a time, the zone (array and reservations) and the cores left of those reserved for its array. Cores that no
-job could ask for do not matter. A *pool* is the supply of a job: a type, a speed class and, for those, the tenant, the domain
+job could ask for do not matter. Where jobs were measured at speeds of their own, `own` is the number of the nodes with the same
+ones (see `own_speeds`). A *pool* is the supply of a job: a type, a speed class and, for those, the tenant, the domain
 and the zone, and whether its cores are the reserved ones only. A class offers pieces to one or more pools; each job draws on one
 or more. In a re-plan a node on which running jobs may keep their resources is a class of its own; these count as idle, and a
 *pin* offers them to their job only.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scheduler.copies import replace
 from scheduler.model import Job, Node, Ranked
 from scheduler.placement.access import NO_RULES, Access, Rules, Zone
+from scheduler.placement.aggregated.own_speeds import NO_NODE, OwnSpeeds
 from scheduler.placement.feasibility import type_allowed
 from scheduler.placement.free_capacity import FreeCapacity, speed_class
 
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
     from scheduler.placement.running import Participant
 
 
-NO_NODE = -1
-"""The id of a stand-in, so that no estimator's layer takes it for a node it has measured."""
+Home = tuple[str, int, Zone]
+"""All nodes of a type, a speed class and a zone."""
 
 
 class Pool(NamedTuple):
@@ -42,6 +44,11 @@ class Pool(NamedTuple):
     limited: bool
     offers: tuple[str, ...] = ()  # of the software that these jobs need
     pin: int | None = None  # a running job: only it may use its present pieces on its nodes
+    own: int = 0  # the number of its nodes' own speeds
+
+    @property
+    def home(self) -> Home:
+        return self.gpu_type, self.speed, self.zone
 
 
 class Pin(NamedTuple):
@@ -80,6 +87,11 @@ class ClassKey(NamedTuple):
     zone: Zone
     software: tuple[str, ...] = ()
     pins: tuple[Pin, ...] = ()
+    own: int = 0
+
+    @property
+    def home(self) -> Home:
+        return self.gpu_type, self.speed, self.zone
 
     def cores_for(self, pool: Pool) -> int:
         return self.limit if pool.limited else self.cores
@@ -113,9 +125,10 @@ class Classes:
         stage: Iterable[Ranked],
         rules: Rules = NO_RULES,
         participants: Mapping[int, Participant] = MappingProxyType({}),
+        own_speeds: OwnSpeeds | None = None,
     ) -> None:
         asked = list(stage)
-        self.rules = rules
+        self.rules, self.own_speeds = rules, own_speeds or OwnSpeeds()
         self.pins: dict[int, tuple[Pin, ...]] = {}  # by job, one for each of its nodes
         self._pinned: dict[int, list[Pin]] = {}  # by node
         for ranked in asked:
@@ -130,6 +143,7 @@ class Classes:
         self._kinds = set(self.access.values())
         self._barring = frozenset[int]().union(*(each.barred for each in self._kinds))
         self.all = self._grouped(ledger, rules)
+        self.usual = self._usual()
         self.core_counts, self.largest = ledger.core_counts(), ledger.largest
         self.nodes_of: dict[Pool, list[int]] = {}  # in id order
         self.pools = self._measure(ledger)
@@ -152,6 +166,14 @@ class Classes:
             for key, nodes in sorted(grouped.items(), key=lambda each: repr(each[0]))
             if (offers := tuple(self._offers(key))) and (offers[0] or key.pins)
         ]
+
+    def _usual(self) -> dict[Home, int]:
+        """By home, the number under which most of its idle GPUs are."""
+        idle: dict[Home, dict[int, int]] = {}
+        for each in self.all:
+            own = idle.setdefault(each.key.home, {})
+            own[each.key.own] = own.get(each.key.own, 0) + each.key.gpus * len(each.nodes)
+        return {home: max(own, key=lambda number: (own[number], -number)) for home, own in idle.items()}
 
     def _pin(self, running: Participant, ledger: Ledger, rules: Rules) -> None:
         shares, job, limited = running.present.shares, running.job, running.job.id in ledger.limited
@@ -178,7 +200,10 @@ class Classes:
         limited = any(access.limited for access in self._kinds)
         limit = min(cores, ledger.cores_for(node.id, limited=True)) if limited else cores
         offers = tuple(sorted(node.offers & self._software))
-        return ClassKey(node.gpu_type or "", speed_class(node), gpus, cores, limit, owner, domain, zone, offers, pins)
+        own = self.own_speeds.own.get(node.id, 0)
+        return ClassKey(
+            node.gpu_type or "", speed_class(node), gpus, cores, limit, owner, domain, zone, offers, pins, own
+        )
 
     def _offers(self, key: ClassKey) -> Iterable[tuple[Pool, ...]]:
         owners = [None] if key.owner is None else (list(key.owner) or self.tenants)
@@ -186,7 +211,7 @@ class Classes:
         limits = sorted({access.limited for access in self._kinds if access.admits(key.zone)})
         for owner in owners:
             yield tuple(
-                Pool(key.gpu_type, key.speed, owner, domain, key.zone, limited, key.software)
+                Pool(key.gpu_type, key.speed, owner, domain, key.zone, limited, key.software, own=key.own)
                 for domain in domains
                 for limited in limits
             )

@@ -26,6 +26,7 @@ from scheduler.placement.aggregated.idle_columns import IdleColumns
 from scheduler.placement.aggregated.kernel import search
 from scheduler.placement.aggregated.making import Maker
 from scheduler.placement.aggregated.memory import solved
+from scheduler.placement.aggregated.own_speeds import own_speeds_of
 from scheduler.placement.aggregated.pricing import Cap, Priced, Problem, guess, price
 from scheduler.placement.solver import relative_gap
 
@@ -65,7 +66,9 @@ def solve_aggregated(
     `rules`: which job may use which resources. `participants`: running jobs of the stage, whose resources the ledger holds idle.
     """
     began_s = limits.clock()
-    classes = Classes(ledger, stage, rules, participants)
+    classes = Classes(
+        ledger, stage, rules, participants, own_speeds_of(stage, weight, ledger, estimator, limits.own_speeds)
+    )
     late = limits.until(CANDIDATES_SHARE, began_s)
     candidates = candidates_by_class(
         stage, weight, classes, ledger, estimator, sigma=sigma, late=lambda: late() <= 0, participants=participants

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from scheduler.model import Configuration, Ranked
     from scheduler.placement.aggregated.candidates import Candidates, Group
-    from scheduler.placement.aggregated.classes import Classes, Pool
+    from scheduler.placement.aggregated.classes import Classes, Home, Pool
     from scheduler.placement.aggregated.idle_columns import IdleColumns
-    from scheduler.placement.aggregated.pooled import Home
     from scheduler.placement.aggregated.prices import Prices
     from scheduler.placement.aggregated.pricing import Cap
 
@@ -42,20 +41,27 @@ class Outlook:
     def __init__(self, classes: Classes, candidates: Candidates, prices: Prices, idle_columns: IdleColumns) -> None:
         members: dict[Home, set[Pool]] = {}
         home_of: dict[int, Home] = {}
+        dual, own_prices = prices.by_label(), dict[int, float]()
         for each in classes.all:
-            home = (each.key.gpu_type, each.key.speed, each.key.zone)
+            home = each.key.home
             members.setdefault(home, set()).update(pool for offer in each.offers for pool in offer)
             home_of |= dict.fromkeys(each.nodes, home)
+            own_prices |= dict.fromkeys(each.nodes, dual.get((home, ("own", each.key.own)), 0.0))
         numbers = {home: k for k, home in enumerate(members)}
         self._table = np.array([numbers[home_of[int(node)]] for node in idle_columns.nodes], dtype=int)
+        self._own = np.array(
+            [own_prices[int(node)] for node in idle_columns.nodes]
+        )  # of a GPU, for jobs' own speeds there
         self._unit = 10.0**DIGITS / max(float(prices.pieces.max(initial=0.0)), 1e-9)
         self._tables = []
         for home, pools in members.items():
             own = self._table == numbers[home]
+            usual = {pool for pool in pools if pool.own == classes.usual[home]}
+            apart = len(usual) < len(pools)
             pieces = [
                 (row, key.gpus, key.cores, 0)
                 for key, row in candidates.rows.items()
-                if isinstance(key, PieceRow) and key.pool in pools
+                if (isinstance(key, PieceRow) or apart) and usual & set(key.pools)
             ]
             most = max((cores for _, _, cores, _ in pieces), default=0)
             cores = min(int(idle_columns.cores[own].max()), int(idle_columns.gpus[own].max()) * most)
@@ -67,6 +73,7 @@ class Outlook:
         values = self._tables[self._table[at[0]]]
         most, idle, left = values.shape[1] - 1, idle_columns.gpus[at], idle_columns.cores[at]
         lost = values[idle, np.minimum(left, most)] - values[idle - gpus, np.minimum(left - cores, most)]
+        lost += self._own[at] * gpus
         found: np.ndarray = np.rint(lost * self._unit).astype(np.int64)
         return found
 

@@ -41,12 +41,15 @@ def hand_out(plan: IntegerPlan, problem: Problem, fresh: Callable[[], IdleColumn
 
 
 def _seat_by_best_fit(asked: Sequence[_Asked], idle_columns: IdleColumns) -> Seated:
-    """Seat jobs that stay where they run first, the largest pieces next; spread jobs take the rest."""
+    """Seat jobs that stay where they run first, then those that need single servers, the largest pieces next; spread jobs take
+    the rest.
+    """
     seated = Seated()
     in_turn = sorted(
         asked,
         key=lambda each: (
             not idle_columns.is_pinned(each[1]),
+            not idle_columns.is_apart(each[1]),
             each[1].spread,
             -each[1].gpus,
             -each[1].cores,

@@ -78,13 +78,15 @@ class Maker:
         return self.valued(taken)
 
     def valued(self, taken: Sequence[tuple[Ranked, Configuration, Group, int]]) -> AggregatedPlan:
-        """The plan with every spread job at what it gets on the nodes it really got."""
+        """The plan with every spread job, and every job with a speed of its own, at what it gets on the nodes it really got."""
         placed: list[Placed] = []
         for ranked, configuration, group, number in taken:
             made, running = configuration, group.running
             if running is not None and running.keeps(configuration):
                 made = running.present  # by any candidate
-            elif group.candidates[self.candidates.position[number]].spread:
+            elif self._has_own_speed(ranked, configuration) or (
+                group.candidates[self.candidates.position[number]].spread and len(configuration.shares) > 1
+            ):
                 made = self._measured(ranked, configuration)
             value = self._value(ranked, made, group.least, configuration)
             gain = self.rules.gain.of(made.throughput / group.least)
@@ -102,17 +104,20 @@ class Maker:
         present = self.rules.gain.of(running.present.throughput / least)
         return running.value_of(w, gain, present, 1.0 if running.keeps(made) else running.factor_of(solved))
 
+    def _has_own_speed(self, ranked: Ranked, configuration: Configuration) -> bool:
+        nodes = [each.node for each in configuration.shares]
+        return self.classes.own_speeds.known(ranked.job, configuration.gpus, nodes)
+
     def _measured(self, ranked: Ranked, configuration: Configuration) -> Configuration:
-        shares = configuration.shares
-        if len(shares) < 2:
-            return configuration
-        job, idle = ranked.job, self.ledger.free
+        shares, job, idle = configuration.shares, ranked.job, self.ledger.free
         speeds = [
             per_gpu(self.estimator, job, idle[each.node].node, configuration.gpus, len(shares)) for each in shares
         ]
         speed, source = min(speeds)
-        rate = configuration.cores // configuration.gpus
-        pace = share_of_speed(rate, spread_rates(job)[0], 1)
+        if len(shares) > 1:
+            pace = share_of_speed(configuration.cores // configuration.gpus, spread_rates(job)[0], 1)
+        else:
+            pace = share_of_speed(configuration.cores, job.cores, configuration.gpus)
         return type(configuration)(job.id, shares, speed * configuration.gpus * pace, source)
 
     def standing(self, problem: Problem) -> IntegerPlan:

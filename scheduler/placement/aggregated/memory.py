@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from scheduler.placement.aggregated.classes import ClassKey
     from scheduler.placement.aggregated.prices import Prices
     from scheduler.placement.aggregated.pricing import Priced
-    from scheduler.placement.aggregated.skeletons import PieceRow, UnitRow
+    from scheduler.placement.aggregated.skeletons import PieceRow, SharedRow
 
 TAKEN = 1e-9
 SHARPLY = 0.75
@@ -38,7 +38,7 @@ class Cut:
     """A pattern by name: the class of node, and how many pieces of which kinds."""
 
     of_class: ClassKey
-    pieces: tuple[tuple[PieceRow | UnitRow, int], ...]
+    pieces: tuple[tuple[PieceRow | SharedRow, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ class Solved:
 
     prices: Mapping[object, float] = field(default_factory=lambda: MappingProxyType({}))
     cuts: tuple[Cut, ...] = ()
-    sharper: Mapping[PieceRow | UnitRow, float] = field(default_factory=lambda: MappingProxyType({}))
+    sharper: Mapping[PieceRow | SharedRow, float] = field(default_factory=lambda: MappingProxyType({}))
 
     def moved_on(self, prices: Prices | None) -> Solved:
         """The memory of a stage that got no further than the relaxation: its prices, and its earlier columns."""
         return self if prices is None else replace(self, prices=prices.by_label())
 
-    def sharpened(self, pieces: np.ndarray, rows: Iterable[PieceRow | UnitRow]) -> np.ndarray:
+    def sharpened(self, pieces: np.ndarray, rows: Iterable[PieceRow | SharedRow]) -> np.ndarray:
         """The relaxation's prices of these rows, as the columns would have them; as they are when few are known."""
         found = [self.sharper.get(row, 0.0) for row in rows]
         factor = np.array(found, dtype=float)
@@ -91,8 +91,8 @@ def solved(prices: Prices | None, priced: Priced, supply: Supply, candidates: Ca
 
 
 def _sharper(
-    keys: Sequence[PieceRow | UnitRow], rows: np.ndarray, prices: Prices | None
-) -> Mapping[PieceRow | UnitRow, float]:
+    keys: Sequence[PieceRow | SharedRow], rows: np.ndarray, prices: Prices | None
+) -> Mapping[PieceRow | SharedRow, float]:
     if prices is None:
         return {}
     return {

@@ -25,7 +25,7 @@ from scheduler.placement.aggregated.knapsack import (
     table_of,
     traced,
 )
-from scheduler.placement.aggregated.skeletons import PieceRow, UnitRow
+from scheduler.placement.aggregated.skeletons import PieceRow, SharedRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +45,7 @@ class Pattern(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A piece offered in one row used in another: a larger one for a smaller, or a unit for jobs of several pools."""
+    """A piece offered in one row used in another: a larger one for a smaller, or one of a pool for jobs of several pools."""
 
     source: int
     target: int
@@ -95,9 +95,7 @@ class Supply:
 
     def __init__(self, classes: Classes, candidates: Candidates, late: Callable[[], bool] = lambda: False) -> None:
         self.classes = classes.all
-        self.types = [
-            key.pool.gpu_type if isinstance(key, PieceRow) else key.pools[0].gpu_type for key in candidates.rows
-        ]  # the GPU type of each row
+        self.types = [key.pools[0].gpu_type for key in candidates.rows]  # the GPU type of each row
         self.counts = np.array([len(each.nodes) for each in self.classes], dtype=float)
         self._ways = [list(_ways(each, candidates)) for each in self.classes]
         capacities: dict[Offer, list[Capacity]] = {}
@@ -172,8 +170,8 @@ def _moves(candidates: Candidates, *, within_pools: bool) -> Iterator[Move]:
             fewer_gpus = max(((g, k) for g, k in own if g < gpus and k <= cores), default=None)
             yield from (Move(row, own[small]) for small in (fewer_cores, fewer_gpus) if small is not None)
     for key, row in candidates.rows.items():
-        if isinstance(key, UnitRow):
-            yield from (Move(candidates.rows[PieceRow(pool, 1, key.cores)], row) for pool in key.pools)
+        if isinstance(key, SharedRow):
+            yield from (Move(candidates.rows[PieceRow(pool, key.gpus, key.cores)], row) for pool in key.pools)
 
 
 def _targets(moves: Sequence[Move]) -> list[tuple[int, np.ndarray]]:

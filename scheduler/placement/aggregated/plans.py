@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scheduler.parameters.knobs import OWN_SPEEDS
 from scheduler.placement.aggregated.memory import Solved
 
 if TYPE_CHECKING:
@@ -51,13 +52,16 @@ class AggregatedPlan:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When to be back (on the clock), at which relative gap to stop, the solver's seed, and the memory of an earlier solve."""
+    """When to be back (on the clock), at which relative gap to stop, the solver's seed, the memory of an earlier solve, and how
+    many groups of nodes may be kept apart by jobs' own speeds.
+    """
 
     clock: Callable[[], float]
     deadline_s: float
     gap: float
     seed: int
     memory: Solved = field(default_factory=Solved)
+    own_speeds: int = OWN_SPEEDS
 
     @property
     def left_s(self) -> float:

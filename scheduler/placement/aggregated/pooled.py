@@ -7,8 +7,8 @@ A *home* is all nodes of one type, speed class and zone. For every size s that m
     their number                   <=  sum over nodes of floor(idle / s)
 
 hold for every plan, GPUs without a core of their own not counted; where jobs are limited to reserved cores, the same two
-sums of theirs hold with those cores in place of all; and each tenant's quota. A few dozen rows, however many nodes and
-jobs there are.
+sums of theirs hold with those cores in place of all; the GPUs of pieces that must be on nodes of one number (see `own_speeds`)
+are at most those idle there; and each tenant's quota. A few dozen rows, however many nodes and jobs there are.
 """
 
 from __future__ import annotations
@@ -19,17 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.copies import replace
-from scheduler.placement.aggregated.skeletons import PieceRow
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from scheduler.placement.access import Zone
     from scheduler.placement.aggregated.candidates import Candidates
-    from scheduler.placement.aggregated.classes import Classes, Pool
+    from scheduler.placement.aggregated.classes import Classes, Home, Pool
     from scheduler.placement.aggregated.pricing import Cap
-
-Home = tuple[str, int, "Zone"]
 
 SIZES = (1, 2, 4, 8, 16, 32)
 """The s of the rows; for the number of pieces one more than each: two of five GPUs do not fit where one of four does."""
@@ -105,24 +101,20 @@ class Program:
 
 def program_of(candidates: Candidates, classes: Classes, caps: Sequence[Cap]) -> Program:
     """The relaxation of these candidates on these classes under these quotas."""
-    homes, limits, sizes, reserved = _homes(classes)
+    homes, limits, sizes, reserved, apart = _homes(classes)
     numbers = {home: k for k, home in enumerate(sizes)}
     blocks, uses = [], [list[np.ndarray]() for _ in sizes]
     flat: list[tuple[int, int]] = []
     members: list[np.ndarray] = []
     for key in candidates.rows:
-        own: dict[int, int] = {}
-        pools = (key.pool,) if isinstance(key, PieceRow) else key.pools
-        gpus, cores = (key.gpus, key.cores) if isinstance(key, PieceRow) else (1, key.cores)
-        for pool in pools:
-            for home in homes.get(pool, ()):
-                k = numbers[home]
-                if k in own:
-                    continue
-                own[k] = len(flat)
-                flat.append((k, len(uses[k])))
-                limited = pool.limited if home in reserved else None
-                uses[k].append(_use(gpus, cores, sizes[home], limited=limited))
+        own: dict[tuple[Home, int], int] = {}
+        for home, number in _places(key.pools, homes, classes.usual):
+            k = numbers[home]
+            own[home, number] = len(flat)
+            flat.append((k, len(uses[k])))
+            limited = key.pools[0].limited if home in reserved else None
+            use = _use(key.gpus, key.cores, sizes[home], limited=limited)
+            uses[k].append(np.append(use, [key.gpus * (number == each) for each in apart[home]]))
         members.append(np.array(list(own.values()), dtype=int))
     begin = 0
     for k, home in enumerate(sizes):
@@ -130,9 +122,24 @@ def program_of(candidates: Candidates, classes: Classes, caps: Sequence[Cap]) ->
         blocks.append(Block(slice(begin, begin + width), np.array(uses[k]).reshape(-1, width)))
         begin += width
     most = np.concatenate([*(limits[home] for home in sizes), [cap.upper for cap in caps]])
-    labels: list[object] = [(home, k) for home in sizes for k in _labels(sizes[home], len(limits[home]))]
+    labels: list[object] = [(home, k) for home in sizes for k in _labels(sizes[home], apart[home], len(limits[home]))]
     labels += [("quota", number) for number in range(len(caps))]
     return Program(_relaxed(candidates, caps, blocks, members, flat, most), members, flat, labels)
+
+
+def _places(
+    pools: Iterable[Pool], homes: Mapping[Pool, Sequence[Home]], usual: Mapping[Home, int]
+) -> dict[tuple[Home, int], None]:
+    """The homes of these pools, and in each the numbers of its nodes that a piece of them is on; the usual one stands for all."""
+    found: dict[Home, dict[int, None]] = {}
+    for pool in pools:
+        for home in homes.get(pool, ()):
+            found.setdefault(home, {})[usual[home] if pool.pin is not None else pool.own] = None
+    return {
+        (home, number): None
+        for home, numbers in found.items()
+        for number in ([usual[home]] if usual[home] in numbers else numbers)
+    }
 
 
 def _relaxed(
@@ -164,16 +171,17 @@ def _relaxed(
 
 def _homes(
     classes: Classes,
-) -> tuple[dict[Pool, list[Home]], dict[Home, np.ndarray], dict[Home, tuple[int, ...]], set[Home]]:
+) -> tuple[
+    dict[Pool, list[Home]], dict[Home, np.ndarray], dict[Home, tuple[int, ...]], set[Home], dict[Home, list[int]]
+]:
     """The homes of each pool (a running job on several nodes may have more than one); each home's supply for its rows; the sizes
-    of its rows; and where some cores are reserved.
+    of its rows; where some cores are reserved; and the numbers that its nodes have, but for the usual one.
     """
-    nodes: dict[Home, list[tuple[int, int, int, int]]] = {}
+    nodes: dict[Home, list[tuple[int, int, int, int, int]]] = {}
     homes: dict[Pool, list[Home]] = {}
     for each in classes.all:
-        key = each.key
-        home = (key.gpu_type, key.speed, key.zone)
-        nodes.setdefault(home, []).append((min(key.gpus, key.cores), key.cores, key.limit, len(each.nodes)))
+        key, home = each.key, each.key.home
+        nodes.setdefault(home, []).append((min(key.gpus, key.cores), key.cores, key.limit, len(each.nodes), key.own))
         for pool in {pool for offer in each.offers for pool in offer} | {pin.pool for pin in key.pins}:
             own_homes = homes.setdefault(pool, [])
             if home not in own_homes:
@@ -181,8 +189,9 @@ def _homes(
     limits: dict[Home, np.ndarray] = {}
     sizes: dict[Home, tuple[int, ...]] = {}
     reserved: set[Home] = set()
+    apart: dict[Home, list[int]] = {}
     for home, found in nodes.items():
-        gpus, cores, limit, count = np.array(found, dtype=float).T
+        gpus, cores, limit, count, number = np.array(found, dtype=float).T
         sizes[home] = own = tuple(s for s in SIZES if s <= gpus.max())
         rows = [((gpus * count)[gpus >= s].sum(), (cores * count)[gpus >= s].sum()) for s in own]
         numbers = [((gpus // (s + 1)) * count).sum() for s in own]
@@ -190,15 +199,18 @@ def _homes(
         if (limit < cores).any():
             reserved.add(home)
             kept = [(np.minimum(gpus, limit) * count).sum(), (limit * count).sum()]
+        apart[home] = sorted({each[-1] for each in found} - {classes.usual[home]})
+        kept += [(gpus * count)[number == each].sum() for each in apart[home]]
         limits[home] = np.array([*(each for row in rows for each in row), *numbers, *kept], dtype=float)
-    return homes, limits, sizes, reserved
+    return homes, limits, sizes, reserved, apart
 
 
-def _labels(sizes: Sequence[int], rows: int) -> list[object]:
+def _labels(sizes: Sequence[int], apart: Sequence[int], rows: int) -> list[object]:
     """Name the rows of a home, in their order."""
     found: list[object] = [(what, s) for s in sizes for what in ("gpus", "cores")]
     found += [("number", s) for s in sizes]
-    return found + [("reserved", k) for k in range(rows - len(found))]
+    found += [("reserved", k) for k in range(rows - len(found) - len(apart))]
+    return found + [("own", number) for number in apart]
 
 
 def _use(gpus: int, cores: int, sizes: Sequence[int], *, limited: bool | None) -> np.ndarray:

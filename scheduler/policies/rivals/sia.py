@@ -11,4 +11,4 @@ from scheduler.policies.policy import Policy
 from scheduler.policies.rivals.typelevel.round import play
 
 MEANING = "goodput by GPU type in rounds: one integer program over all jobs, then a placer"
-POLICY = Policy("sia", MEANING, partial(play, every_size=False), replans=True)
+POLICY = Policy("sia", MEANING, partial(play, every_size=False), replans=True, round_s=60.0)

@@ -11,4 +11,4 @@ from scheduler.policies.policy import Policy, by_knob
 from scheduler.policies.rivals.typelevel.round import play
 
 MEANING = "Sia with every requirement a configuration, and the queue by latency ratio"
-POLICY = Policy("sia-hops", MEANING, partial(play, every_size=True), by_knob, replans=True)
+POLICY = Policy("sia-hops", MEANING, partial(play, every_size=True), by_knob, replans=True, round_s=60.0)

@@ -13,7 +13,7 @@ from tests.portal.access.world import CASTS
 
 pytestmark = pytest.mark.django_db
 
-OPEN = {"admin:login": "the sign-in form", "admin:logout": "POST only"}
+OPEN = {"admin:login": "leads to the sign-in", "admin:logout": "POST only"}
 LANDINGS = (reverse("admin:login"), reverse("login"))
 
 
@@ -74,14 +74,16 @@ def test_each_url_is_for_operators_only(world, objects):
     assert asked > 1000
 
 
-def test_the_open_ones_let_nobody_in(world):
+def test_the_console_has_no_sign_in_of_its_own(world):
     form = [("username", "outsider"), ("password", "correct+horse+battery"), ("next", "/admin/")]
     for cast in CASTS:
-        answer = world.ask(cast, "page", "POST", reverse("admin:login"), form)
-        if cast == "operator":
-            continue
-        assert answer.status_code == 200, cast  # the form again: that account is no operator's
-        assert "sessionid" not in answer.cookies
+        for method in ("GET", "POST"):
+            answer = world.ask(cast, "page", method, reverse("admin:login"), form)
+            assert "sessionid" not in answer.cookies
+            if cast in {"operator", "anonymous", "node"}:
+                assert answer.url.startswith(reverse("login")), cast
+            else:
+                assert answer.status_code == 404, cast  # signed in, and no operator: no way round in a circle
 
 
 def test_every_model_is_shown_by_the_one_guarded_base():

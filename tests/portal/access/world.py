@@ -26,6 +26,7 @@ from portal.work.jobs.services.control import job_hold
 from portal.work.jobs.services.logs import log_append
 from portal.work.jobs.services.submission import job_submit
 from portal.work.secrets.services import secret_set
+from portal.work.sweeps.models import TaskMetric, TaskReading
 from portal.work.uploads.models import Upload
 from tests.portal import given
 from tests.portal.pages.dashboard.cluster_world import inventory
@@ -184,6 +185,17 @@ def _secrets(world):
     world.names |= {"secret": made.name}
 
 
+def _sweep(array):
+    """Give each task of the array parameters, one of them secret, and two metrics."""
+    for task in Job.objects.filter(array_id=array):
+        told = {"zebralabel": f"zebra-value {task.array_index}", "rate": 0.1 * task.array_index}
+        TaskReading.objects.create(task=task, array_id=array, parameters=told, read_at=timezone.now())
+        points = [[0, 1], [2.0, 1.0 + task.array_index]]
+        ends = {"last": points[1][1], "low": 1.0, "high": 4.0, "step": 1.0}
+        for name in ("loss", "zebra-name"):
+            TaskMetric.objects.create(task=task, array_id=array, name=name, points=points, **ends)
+
+
 def offers_keep(world):
     """Work out what would start the waiting jobs sooner, and keep it: each takes a second, for each who asks."""
     for name in ("zebra-name-waits", "foreign-waits"):
@@ -257,5 +269,6 @@ def build():
     _laboratory(world)
     _templates(world)
     _secrets(world)
+    _sweep(world.names["array"])
     assert own.node == world.nodes["big"], "the walk's node is the one that runs the owner's job"
     return world

@@ -29,7 +29,7 @@ def test_the_trail_says_what_its_targets_are_called(console, node, member):
     listed = console.get(reverse("admin:tenants_auditevent_changelist")).content.decode()
     for name in (f"node:{node.pk} (n1)", f"user:{member.pk} (mia)", f"tenant:{member.tenants.get().pk} (vision-lab)"):
         assert name in listed
-        assert name in console.get(reverse("admin:index")).content.decode()
+        assert name.partition("(")[2].rstrip(")") in console.get(reverse("admin:index")).content.decode()
     one = AuditEvent.objects.get(action="node.register")
     assert f"node:{node.pk} (n1)" in console.get(f"/admin/tenants/auditevent/{one.pk}/change/").content.decode()
     gone = AuditEvent.objects.create(actor_name="olga", action="node.drain", target="node:999999")
@@ -42,7 +42,7 @@ def inline(*rows):
     for index, (pk, user, role, delete) in enumerate(rows):
         data |= {
             f"memberships-{index}-{name}": value
-            for name, value in {"id": pk, "user": user.pk, "role": role, "DELETE": "on" if delete else ""}.items()
+            for name, value in {"id": pk, "user": user.username, "role": role, "DELETE": "on" if delete else ""}.items()
         }
     return data
 

@@ -8,11 +8,14 @@ import pytest
 from django.utils import timezone
 
 from portal.cluster.models import Gpu, JoinToken, Node, NodeEvent
-from portal.cluster.services.contact import node_problems, node_seen
+from portal.cluster.services.contact import node_leave, node_problems, node_seen
+from portal.cluster.services.health import node_health_take
 from portal.cluster.services.joining import join_token_create, node_hello, node_register
 from portal.cluster.services.operating import node_drain, node_resume, node_token_revoke
 from portal.foundation.errors import BerthError
 from portal.foundation.events.models import OutboxMessage
+from portal.pages.dashboard.cluster.rows import health_words
+from portal.pages.dashboard.shell.banner import accounts_words
 from portal.people.tenants.models import AuditEvent
 from portal.people.tenants.services import secret_digest
 from tests.portal import given
@@ -154,7 +157,7 @@ def test_what_an_agent_tells_is_kept_and_each_new_thing_is_an_event_once(cluster
 @pytest.mark.parametrize(
     ("isolation", "words"),
     [
-        ({"files": True, "signals": True, "landlock": 7, "why": ""}, "kept out of Berth's files"),
+        ({"files": True, "signals": True, "landlock": 7, "why": ""}, "but neither Berth's own"),
         (
             {"files": False, "signals": False, "landlock": 0, "why": "this kernel has no Landlock"},
             "Berth's own as well",
@@ -162,20 +165,36 @@ def test_what_an_agent_tells_is_kept_and_each_new_thing_is_an_event_once(cluster
         (None, "Berth's own as well"),
     ],
 )
-def test_what_a_node_says_of_isolation_is_on_its_page_and_in_the_banner(cluster, client, isolation, words):
+def test_what_a_node_says_of_isolation_is_on_its_page_and_in_the_words_about_accounts(
+    cluster, client, isolation, words
+):
     told = given.inventory(cluster.node, isolation=isolation)
     if isolation is None:  # an older agent
         del told["isolation"]
     node_hello(node=cluster.node, inventory=told)
     client.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")
-    page = html.unescape(client.get(f"/cluster/{cluster.node.name}/").content.decode())
-    assert words in page
-    assert ("Isolation of jobs" in page) == bool(isolation)
+    found = limits(cluster, client)
+    assert words in (accounts_words() or "")
+    assert ("Berth's files" in found) == bool(isolation)
     if isolation:
-        assert isolation["why"] in page
+        held = "yes a job cannot open them" if isolation["files"] else "– no a job may read all that the agent may"
+        assert found["Berth's files"] == (held, isolation["why"] or "Landlock or accounts")
 
 
-def test_where_tenants_have_accounts_no_banner_stands_and_the_page_names_the_walls(cluster, client):
+def limits(cluster, client):
+    """Return the limits on the node's page: (yes or no and how, cause in the title) by label."""
+    page = client.get(f"/cluster/{cluster.node.name}/").content.decode()
+    fold = page.partition('data-fold="node-limits"')[2].partition("</details>")[0]
+    rows = re.findall(r"<tr><td>(.*?)</td>(.*?)</tr>", fold)
+    causes = [re.search(r'title="(.*?)"', row) for _, row in rows]
+    said = [" ".join(html.unescape(re.sub(r"<[^>]*>", " ", row)).split()) for _, row in rows]
+    return {
+        html.unescape(label): (words, html.unescape(cause[1]) if cause else "")
+        for (label, _), words, cause in zip(rows, said, causes, strict=True)
+    }
+
+
+def test_where_tenants_have_accounts_nothing_is_said_and_the_page_names_the_walls(cluster, client):
     walls = [
         {"name": "accounts", "by": "setuid", "why": ""},
         {"name": "memory", "by": "", "why": "no control group here"},
@@ -186,20 +205,34 @@ def test_where_tenants_have_accounts_no_banner_stands_and_the_page_names_the_wal
         node=cluster.node, inventory=given.inventory(cluster.node) | {"isolation": isolation, "single_account": False}
     )
     client.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")
-    page = html.unescape(client.get(f"/cluster/{cluster.node.name}/").content.decode())
-    assert "Single-account mode" not in page
-    told = ("Jobs on one GPU", "time slicing", "no MPS control daemon runs here")
-    for words in ("Tenants' accounts", "yes (setuid)", "Limit of memory", "no control group here", *told):
-        assert words in page
+    found = limits(cluster, client)
+    assert accounts_words() is None
+    assert found["Other users' files"] == ("yes each tenant's jobs run under an account of their own", "setuid")
+    measured = "– no measured each second; a job that uses more is ended"
+    assert found["Memory"] == (measured, "no control group here")
+    turns = "– no each job takes its turn"
+    assert found["GPU memory, when shared"] == (turns, "no MPS control daemon runs here")
+
+
+def test_accounts_without_a_view_of_their_own_are_not_told_as_one_account(cluster, client):
+    walls = [{"name": "accounts", "by": "setuid", "why": ""}, {"name": "mounts", "by": "", "why": "root may not mount"}]
+    isolation = {"files": True, "signals": True, "landlock": 7, "why": "", "walls": walls}
+    node_hello(node=cluster.node, inventory=given.inventory(cluster.node) | {"isolation": isolation})
+    client.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")
+    said = "yes each tenant's jobs run under an account of their own; /tmp is shared"
+    assert limits(cluster, client)["Other users' files"] == (said, "root may not mount")
+
+
+APART = "yes other tenants' jobs do not reach a job's ports"
 
 
 @pytest.mark.parametrize(
     ("by", "why", "words"),
     [
-        ("namespace", "", ["apart"]),
-        ("namespace", "jobs over several nodes are not apart: no cgroup 2", ["apart", "not apart: no cgroup 2"]),
-        ("groups", "the range is in use", ["apart, but lists of connections are seen", "the range is in use"]),
-        ("", "install nftables on this node", ["not apart", "install nftables on this node"]),
+        ("namespace", "", APART),
+        ("namespace", "jobs over several nodes are not apart: no cgroup 2", "of jobs over several nodes they do"),
+        ("groups", "the range is in use", f"{APART}; lists of connections are seen"),
+        ("", "install nftables on this node", "– no any job may reach a job's ports: give servers a password"),
     ],
 )
 def test_the_page_says_how_far_tenants_networks_are_apart(cluster, client, by, why, words):
@@ -207,10 +240,9 @@ def test_the_page_says_how_far_tenants_networks_are_apart(cluster, client, by, w
     isolation = {"files": True, "signals": True, "landlock": 7, "why": "", "walls": walls}
     node_hello(node=cluster.node, inventory=given.inventory(cluster.node) | {"isolation": isolation})
     client.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")
-    page = html.unescape(client.get(f"/cluster/{cluster.node.name}/").content.decode())
-    shown = " ".join(re.sub(r"<[^>]*>", " ", page).split())
-    assert f"Network {words[0]} " in shown
-    assert all(word in shown for word in words)
+    said, cause = limits(cluster, client)["Network"]
+    assert said.endswith(words)
+    assert cause == (why or by)
 
 
 def test_a_nodes_problems_are_the_operators_to_see(cluster, client):
@@ -221,3 +253,44 @@ def test_a_nodes_problems_are_the_operators_to_see(cluster, client):
     page = client.get(f"/cluster/{cluster.node.name}/")
     assert page.status_code == 200
     assert 'aria-label="Problems"' not in page.content.decode()
+
+
+class TestLeave:
+    def test_a_node_that_left_holds_nothing_and_its_next_hello_brings_it_back(self, cluster):
+        attempt = cluster.running(restartable=True)
+        node_leave(node=cluster.node, detail="its allocation ends")
+        cluster.node.refresh_from_db()
+        attempt.refresh_from_db()
+        assert (cluster.node.health, health_words(cluster.node, timezone.now())) == ("dead", "Left")
+        assert (attempt.state, attempt.job.state) == ("NODE_FAIL", "PENDING")
+        assert NodeEvent.objects.filter(kind="left", detail="its allocation ends; 1 parts lost").exists()
+        node_hello(node=cluster.node, inventory=given.inventory(cluster.node))
+        cluster.node.refresh_from_db()
+        assert (cluster.node.health, cluster.node.left_at) == ("up", None)
+
+    def test_one_that_was_declared_dead_stays_so(self, cluster):
+        Node.objects.filter(pk=cluster.node.pk).update(dead_at=timezone.now())
+        node_leave(node=cluster.node, detail="its allocation ends")
+        node_hello(node=cluster.node, inventory=given.inventory(cluster.node))
+        cluster.node.refresh_from_db()
+        assert cluster.node.health == "dead"
+
+    @pytest.mark.parametrize(
+        ("restartable", "state", "waits"), [(True, "PREEMPTED", True), (False, "NODE_FAIL", False)]
+    )
+    def test_what_it_stopped_waits_again_and_no_requeue_is_counted(self, cluster, restartable, state, waits):
+        attempt = cluster.running(restartable=restartable)
+        finding = {
+            "subject": "node",
+            "check": "allocation",
+            "level": "drain",
+            "detail": "It leaves.",
+            "remedy": "None.",
+        }
+        node_health_take(node=cluster.node, findings=[finding], outside=[])
+        cluster.end(attempt, reason="stopped", exit_code=0, detail="its allocation ends")
+        attempt.refresh_from_db()
+        assert attempt.state == state
+        job = attempt.job
+        assert (job.state == "PENDING", job.requeues) == (waits, 0)
+        assert "its allocation ends" in "".join(job.events.values_list("text", flat=True))

@@ -25,7 +25,7 @@ def encoding(answer):
     return answer.headers.get("Content-Encoding")
 
 
-@pytest.mark.parametrize("path", ["/", "/cluster/", "/cluster/board", "/jobs/", "/fragments/overview/tiles"])
+@pytest.mark.parametrize("path", ["/", "/cluster/", "/cluster/board", "/jobs/", "/cluster/fragments/nodes"])
 def test_pages_fragments_and_figures_travel_compressed(client, path):
     for number in range(2, 30):
         node_make(f"n{number}")

@@ -36,7 +36,7 @@ def test_views_are_loaded_and_what_stands_then_is_out_of_the_collectors_way():
 
 
 LOOKED_FOR = (
-    "portal.planning.rounds.tasks portal.pages.laboratory.tasks portal.operate.backups.tasks portal.urls unfold.admin psycopg cryptography.x509 "
+    "portal.planning.rounds.tasks portal.pages.laboratory.tasks portal.operate.backups.tasks portal.urls portal.foundation.console.base psycopg cryptography.x509 "
     "scheduler.policies scheduler.simulator.engine"
 ).split()
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 
 import pytest
 
@@ -151,6 +152,9 @@ def test_a_stop_while_preparing_ends_the_step(layout):
 def test_a_step_that_a_killed_supervisor_left_is_known_by_the_next(layout):
     task = preparation.Task("one", ["-c", "import time; time.sleep(600)"], layout, {})
     try:
+        ends_at = time.monotonic() + 60
+        while not identity.leftovers(layout) and time.monotonic() < ends_at:
+            time.sleep(0.05)  # it is known by its environment, which it has once its program began
         assert [process.pid for process in identity.leftovers(layout)] == [task.process.pid]
         identity.end(identity.leftovers(layout), patience_s=5)
         assert task.process.poll() is not None

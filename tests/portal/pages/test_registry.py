@@ -1,4 +1,4 @@
-"""The registry of pages: names, the order of its paths, and what is open. Who may see what is asked in the walk."""
+"""The registry of pages: its names, the order of its paths, and its open pages. The walk of all pages tests their readers."""
 
 from collections import defaultdict
 

@@ -17,7 +17,15 @@ from research.bench.plannings import plannings_measure, plannings_report
 pytestmark = pytest.mark.django_db
 
 
-EMPTY = ("overview-fragment notice", "admin:search", "home-part needs", "job-artefacts-fragment shown")
+EMPTY = (
+    "overview-fragment problems",
+    "overview-fragment unused",
+    "home-part needs",
+    "job-artefacts-fragment shown",
+    "job-fragment chain",
+    "job-fragment curves",
+    "laboratory-turns",
+)
 """Nothing is there to be shown."""
 
 

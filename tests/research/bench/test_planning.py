@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from research.bench.planning import PlanningBenchError, planning_measure, planning_report
+from research.bench.planning import PlanningBenchError, own_speeds_measure, planning_measure, planning_report
 
 KEYS = {"gpus", "jobs", "window_jobs", "variables", "build_s", "solve_s", "total_s", "objective", "bound", "gap"}
 
@@ -25,6 +25,13 @@ def test_one_formulation_has_no_speedup():
     assert "located" not in figures
     assert "speedup" not in figures
     assert "aggregated" in planning_report(figures, as_json=False)
+
+
+def test_speeds_of_single_servers_are_compared_with_none():
+    figures = own_speeds_measure(gpus=160, jobs=30, seed=1, workload="gpu-only", gap=None, limit_s=20, own_speeds=12)
+    assert "with 12 speeds of single servers" in planning_report(figures, as_json=False)
+    assert figures["dearer"] > 0
+    assert figures["with_own"]["candidates"] > figures["aggregated"]["candidates"]
 
 
 @pytest.mark.parametrize("wrong", [{"gpus": 0}, {"jobs": 0}, {"limit_s": 0.0}])

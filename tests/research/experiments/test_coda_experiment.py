@@ -6,9 +6,11 @@ import pytest
 
 from research.experiments import coda, coda_pressed, contention
 from research.experiments.base import Options
-from research.experiments.coda_figures import over_time
+from research.experiments.coda_runs.figures import over_time
+from research.experiments.coda_runs.jobs import jobs_of, tables_of
 from research.experiments.registry import experiment_named
 from scheduler.simulator.records import JobRecord, PlanningRecord, Run
+from tests.scheduler.simulator.cases import traced
 
 PLANNING = PlanningRecord(
     at_s=0.0,
@@ -107,6 +109,48 @@ def test_jobs_count_by_all_their_waiting_once_the_cluster_is_filled():
     assert figures["solve_s"] == 0.5
 
 
+def told(policy, *jobs):
+    """The facts read of a run: (number, tenant, cores asked, cores in the end, waited, ran) each; the last before the window."""
+    early = (99, 1, 1, 9, 9e9, 1.0)
+    rows = [(*each, 500.0) for each in jobs] + [(*early, 50.0)]
+    records = [
+        replace(
+            JOB,
+            job=n,
+            name=f"m{n}",
+            tenant=who,
+            wait_s=wait_s,
+            ran_s=ran_s,
+            submitted_s=at_s,
+            cores=None if policy == "fifo" else cores,
+        )
+        for n, who, _, cores, wait_s, ran_s, at_s in rows
+    ]
+    records.append(replace(JOB, job=50, tenant=2, requirement=(0,), submitted_s=500.0, wait_s=60.0))
+    traced_jobs = {n: traced(n, 1, cores=asked) for n, _, asked, *_ in rows}
+    return jobs_of(made_of([PLANNING], records), traced_jobs, 100.0)
+
+
+def test_users_single_jobs_and_changes_of_cores_are_told_as_figures_12_to_14_show_them():
+    fifo = told("fifo", (1, 1, 2, 2, 600.0, 900.0), (2, 1, 12, 12, 0.0, 100.0), (3, 2, 3, 3, 30.0, 500.0))
+    coda = told("coda", (1, 1, 2, 5, 0.0, 500.0), (2, 1, 12, 3, 0.0, 120.0), (3, 2, 3, 3, 30.0, 500.0))
+    (users, single, changed), figures = tables_of({"fifo": [fifo], "coda": [coda]})
+    assert [row[:2] for row in users.rows] == [(1, 2), (2, 2)]
+    assert [row[2:] for row in users.rows] == [pytest.approx((9.9, 0.0)), pytest.approx((0.995, 0.995))]
+    assert single.rows[0] == ("m1", 2, 2, 10.0, 15.0, 5, 0.0, pytest.approx(500 / 60))
+    assert figures["faster"] == {
+        "coda": {
+            "queued": 1.0,
+            "ran": pytest.approx(1 / 3),
+            "longer": pytest.approx(1 / 3),
+            "whole": pytest.approx(1 / 3),
+        }
+    }
+    assert figures["tuned"]["coda"] == {"up": 1 / 3, "down": 1 / 3, "most_up": 3, "most_down": 9}
+    assert [row[0] for row in changed.rows] == ["coda"], "a policy that changes nothing stands in no table of changes"
+    assert "0.571" in changed.text()
+
+
 def test_it_runs_with_asked_cores_under_fifo_and_tuned_ones_under_coda(monkeypatch):
     monkeypatch.setattr(coda, "QUICK_DAYS", 0.05)
     monkeypatch.setattr(coda, "QUICK_WARM_DAYS", 0.01)
@@ -117,6 +161,8 @@ def test_it_runs_with_asked_cores_under_fifo_and_tuned_ones_under_coda(monkeypat
     assert fifo["gpu_jobs_without_waiting"] == 1.0
     assert "0.835" in result.tables[0].text()
     assert "GPU jobs did: fifo 0, coda 0." in result.tables[0].note
+    assert [table.title[:9] for table in result.tables[1:]] == ["Figure 12", "Figure 13", "Figure 14"]
+    assert 0 < result.json["tuned"]["coda"]["up"] < 1
 
 
 def test_the_calibration_runs_fifo_alone_and_says_whether_it_is_within(monkeypatch):

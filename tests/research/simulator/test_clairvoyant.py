@@ -1,4 +1,4 @@
-"""The relaxed clairvoyant schedules on workloads whose best schedule can be told by hand."""
+"""The relaxed clairvoyant schedules on workloads whose best schedule can be found by hand."""
 
 from dataclasses import dataclass
 

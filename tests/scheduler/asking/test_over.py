@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scheduler.asking.changes import Kind
 from scheduler.model import Reason, RunHistory
 from tests.scheduler.asking.builders import asked, found, half_full, live, state_of, two_types
-from tests.scheduler.builders import NOW_S, job, node
+from tests.scheduler.builders import NOW_S, job, node, past_of
 
 SPEEDS = {"a100": 2.0, "t4": 1.0}
 A100 = frozenset({"a100"})
@@ -64,8 +64,8 @@ def test_without_a_known_length_nothing_slower_is_a_gain_and_what_is_as_fast_is(
 @pytest.mark.parametrize(
     ("history", "declared", "known"),
     [
-        (RunHistory(tenant_category_s={(1, "cv"): 60.0}), None, True),
-        (RunHistory(category_s={"cv": 60.0}, cluster_s=60.0), None, False),
+        (past_of((60.0, 1, "cv")), None, True),
+        (past_of((60.0, 2, "cv")), None, False),
         (RunHistory(), 60.0, True),
     ],
     ids=["the tenant's jobs of the category", "anybody's jobs", "declared"],

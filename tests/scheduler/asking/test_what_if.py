@@ -84,10 +84,13 @@ def test_those_that_start_come_first_and_the_others_say_why_not():
     assert third.sentence == "With 4 GPUs it would still not start now (not-enough-idle-gpus)."
 
 
-def test_fewer_cores_a_gpu_are_tried_under_a_quota_of_cores():
-    state = state_of([node(1, 8, idle=1)], [job(1, 2, cores=4)], tenants=[Tenant(1, core_quota=6)])
-    each = found(state, "cores-per-gpu")
-    assert (each.value, each.starts, each.reason) == (1, False, "not-enough-idle-gpus")
+def test_fewer_cores_a_gpu_are_no_change_for_a_job_starts_with_fewer_by_itself():
+    """Eight wanted, six allowed by its tenant's quota."""
+    state = state_of([node(1, 8, idle=2)], [job(1, 2, cores=4)], tenants=[Tenant(1, core_quota=6)])
+    (only,) = asked(state).changes
+    assert only.sentence.startswith("As it is, it would start now on n1.")
+    full = state_of([node(1, 8, idle=1)], [job(1, 2, cores=4)], tenants=[Tenant(1, core_quota=6)])
+    assert not [each for each in asked(full).changes if "core" in each.kind]
 
 
 def test_waiting_does_not_help_when_somebody_else_is_first():

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from scheduler.estimator.cores import start_cores
-from scheduler.estimator.tuner import Room, Way, advance, begin, gather, step
+from scheduler.estimator.tuner import Room, Way, advance, begin, search_begin, step
 
 
 def run(start, curve, most=20, used=lambda _: None, **more):
@@ -137,8 +137,57 @@ def test_idle_cores_are_given_back_in_one_step():
 
 
 def test_use_is_told_for_all_gpus_of_an_attempt():
-    tuning, cores = step(gather(5, 40, 4), Room(4, 20, 0), 0.9, used=4.0)
+    tuning, cores = step(search_begin(5, 20, 40, 4), Room(4, 20, 0), 0.9, used=4.0)
     assert (tuning.cores, cores) == (2, 8)
+
+
+def searched(start, optimum, idle, *, gpus=2, node=40, later=None):
+    """Search on a node with `idle` idle cores when the attempt starts. Where it is short, `later` more come.
+
+    Returns the last state and the cores held in each period.
+    """
+    held = gpus * max(1, min(start, idle // gpus))
+    left, tuning, path = max(0, idle - held), search_begin(start, held, node, gpus), []
+    for _ in range(60):
+        path.append(held)
+        tuning, cores = step(tuning, Room(gpus, held, left), peaked(optimum, slope=0.05)(held // gpus))
+        assert gpus <= cores <= held + left
+        held, left = cores, left + held - cores
+        if tuning.is_done:
+            break
+        if tuning.way is Way.SHORT and later is not None:
+            left, later = left + later, None
+    return tuning, path
+
+
+def test_a_search_begins_at_once_with_n_start_or_what_there_is_of_it():
+    assert searched(5, 3, 30)[1][:3] == [10, 8, 6]
+    assert searched(5, 3, 8)[1] == [8, 6, 4], "four a GPU, for no more are idle, and three are best"
+    assert searched(5, 3, 8)[0].best == 3
+
+
+def test_an_attempt_with_too_few_cores_is_short_and_goes_on_with_n_start_when_it_can():
+    """Start 5 a GPU, two a GPU idle; fewer are worse, and more there are not."""
+    short, path = searched(5, 8, 4)
+    assert (short.way, short.wish, short.is_done, set(path[2:])) == (Way.SHORT, 5, False, {4})
+    assert searched(5, 8, 4, later=30)[0].best == 8
+    some, path = searched(5, 8, 4, later=4)
+    assert (some.way, some.best, path[-1]) == (Way.SHORT, 4, 8)
+
+
+def test_wherever_cores_are_idle_the_best_that_can_be_had_is_found():
+    for start, optimum, idle in product((1, 3, 5, 9), range(1, 11), range(2, 30, 3)):
+        found, _ = searched(start, optimum, idle)
+        assert found.best == min(optimum, max(1, idle // 2)), (start, optimum, idle)
+        assert found.is_done or found.best < found.wanted, (start, optimum, idle)
+
+
+def test_cores_that_others_took_in_a_trial_are_waited_for():
+    tuning, cores = step(search_begin(3, 3, 16, 1), Room(1, 3, 0), 0.9)
+    assert (tuning.cores, cores) == (2, 2)
+    tuning, cores = step(tuning, Room(1, 2, 0), 0.6)  # two are worse, and the third is gone
+    assert (tuning.way, tuning.wish, cores) == (Way.SHORT, 3, 2)
+    assert step(tuning, Room(1, 2, 1), 0.0)[1] == 3
 
 
 def test_bad_input():

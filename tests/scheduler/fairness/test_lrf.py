@@ -1,19 +1,20 @@
 """Latency ratio and age (Hops eq. 6-9; algorithms.md section 3)."""
 
 import math
+from itertools import product
 
 import pytest
 
 from scheduler.errors import InvalidJob
-from scheduler.fairness.lrf import age_from_samples, age_of, latency_ratio
+from scheduler.fairness.lrf import Age, age_from_samples, age_of, ages, ages_of, latency_ratio
 from scheduler.model import RunHistory
-from tests.scheduler.builders import job
+from tests.scheduler.builders import job, past_of
 
-PAST = RunHistory(
-    declared_ratio={1: 1.5, 2: 0.01, 3: 40.0, 77: 2.0},
-    tenant_category_s={(1, "cv"): 500.0},
-    category_s={"cv": 700.0, "nlp": 900.0},
-    cluster_s=1100.0,
+PAST = past_of(
+    *[(500.0, 1, "cv", None, 4)] * 200,
+    *[(900.0, 5, "cv", None, 8)] * 241,
+    *[(11_000.0, 5, "nlp", None, 8)] * 500,
+    told={1: [1.5], 2: [0.01], 3: [40.0], 6: [9000.0] * 4, 77: [2.0]},
 )
 
 
@@ -51,12 +52,13 @@ AGES = [
     ({"expected_duration_s": 100.0}, (150, "declared")),
     ({"expected_duration_s": 100.0, "owner": 77}, (200, "declared")),
     ({"expected_duration_s": 1000.0, "tenant": 2}, (200, "declared")),  # ratio clipped to 0.2
-    ({"expected_duration_s": 100.0, "tenant": 3}, (500, "declared")),  # and to 5: under-declaring does not pay
+    ({"expected_duration_s": 100.0, "tenant": 3}, (500, "declared")),  # and to 5
+    ({"expected_duration_s": 1.0, "tenant": 6}, (11_000, "jobs of the cluster")),  # under-declaring does not pay
     ({"expected_duration_s": 100.0, "tenant": 4}, (100, "declared")),  # no past: taken at its word
     ({"category": "cv"}, (500, "tenant's jobs of the category")),
-    ({"category": "cv", "tenant": 2}, (700, "jobs of the category")),
-    ({"category": "speech"}, (1100, "jobs of the cluster")),
-    ({}, (1100, "jobs of the cluster")),
+    ({"category": "cv", "tenant": 2}, (900, "jobs of the category")),
+    ({"category": "speech"}, (11_000, "jobs of the cluster")),
+    ({}, (11_000, "jobs of the cluster")),
 ]
 
 
@@ -72,3 +74,25 @@ def test_age_with_no_past_is_an_hour_and_never_below_a_tick():
     assert age_of(job(1, 1, age_s=None), RunHistory(), tick_s=30).age_s == 3600
     assert age_of(job(1, 1, age_s=None, expected_duration_s=1.0), RunHistory(), tick_s=30).age_s == 30
     assert age_of(job(1, 1, age_s=2.0), RunHistory(), tick_s=30).age_s == 30
+
+
+@pytest.mark.parametrize(("requirement", "ran_s"), [((1,), 200_000.0), ((1, 2, 4), 50_000.0), ((0,), 30.0)])
+def test_a_job_that_was_stopped_is_expected_to_run_no_shorter_than_it_did(requirement, ran_s):
+    """It declared a second, and ran for days: its rank would stay that of a job of a second."""
+    ran = job(1, *requirement, age_s=1.0, expected_duration_s=1.0, attained_gpu_s=200_000.0)
+    for past in (RunHistory(), PAST):
+        assert age_of(ran, past, tick_s=30).age_s == ran_s
+
+
+def test_all_ages_at_once_are_those_of_one_job_at_a_time():
+    """Declared lengths of all kinds of records, and none."""
+    asked = [
+        job(number, 1, age_s=None, tenant=tenant, expected_duration_s=told, category=category)
+        for number, (tenant, told, category) in enumerate(
+            product(range(1, 9), (None, 1.0, 5000.0), ("cv", "nlp")), start=1
+        )
+    ]
+    age = ages(PAST, tick_s=30, samples_per_s=dict, gpus_by_type={})
+    one = [age_of(each, PAST, tick_s=30) for each in asked]
+    assert [age(each) for each in asked] == one
+    assert [Age(*each) for each in zip(*ages_of(asked, age), strict=True)] == one

@@ -16,8 +16,8 @@ from scheduler.model import (
     Job,
     Piece,
     Promise,
-    RunHistory,
     Running,
+    Sample,
     Share,
     Tenant,
 )
@@ -26,7 +26,7 @@ from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 from scheduler.policies.registry import POLICIES
 from scheduler.simulator.rivals import RIVALS, policy_named
-from tests.scheduler.builders import NOW_S, decisions_of, job, node, ticking, where
+from tests.scheduler.builders import NOW_S, decisions_of, job, node, past_of, ticking, where
 
 NAN, INF = math.nan, math.inf
 
@@ -42,14 +42,14 @@ def test_a_sound_state_is_left_as_it_is():
         running=[Running(7, 1, (Piece(1, (0,), (0, 1), 10),), requirement=(1,))],
         tenants=[Tenant(1, 2.0, 4, None)],
         ended=[Ended(1.0, 2.0, 3.0)],
-        history=RunHistory({1: 1.5}, {(1, None): 60.0}, {"cv": 5.0}, 9.0),
+        history=past_of((60.0, 1, "cv"), told={1: [1.5]}),
         array_history=ArrayHistory((3.0,), 8),
         gpu_speeds={"a100": 2.0},
     )
     assert said == []
     assert state.running[0].job == 7
     assert state.tenants == [Tenant(1, 2.0, 4, None)]
-    assert state.history == RunHistory({1: 1.5}, {(1, None): 60.0}, {"cv": 5.0}, 9.0)
+    assert state.history == past_of((60.0, 1, "cv"), told={1: [1.5]})
 
 
 @pytest.mark.parametrize(
@@ -127,20 +127,18 @@ def test_a_tenant_in_doubt_gets_nothing_beyond_it(bad, kept, words):
 def test_figures_of_the_past_that_are_no_numbers_are_left_out():
     state, said = faults(
         ended=[Ended(1.0, 2.0, 0.0), Ended(NAN, 1.0, 1.0), Ended(1.0, 2.0, 3.0)],
-        history=RunHistory({1: NAN, 2: 1.0}, {}, {"cv": -1.0}, INF),
+        history=past_of((NAN, 1, "cv"), (-1.0, 1, "cv"), (INF, 2, "cv"), told={1: [NAN], 2: [1.0]}),
         array_history=ArrayHistory((3.0, NAN), -4),
         gpu_weights={"a100": NAN},
         gpu_speeds={"nobody has it": 0.0},
     )
     assert state.ended == [Ended(1.0, 2.0, 3.0)]
-    assert state.history == RunHistory({2: 1.0}, {}, {}, None)
+    assert state.history.told[2] == Sample([1.0])
+    assert not any(len(sample) for sample in (state.history.told[1], *state.history.like.values()))
     assert state.array_history == ArrayHistory((3.0,), None)
     assert (state.gpu_weights, state.gpu_speeds) == ({}, {})
     assert {key for _, key, _ in said} == {
         "ended",
-        "history.declared_ratio",
-        "history.category_s",
-        "history.cluster_s",
         "array_history",
         "a100",
         "nobody has it",
@@ -276,7 +274,7 @@ states = st.builds(
     tenants=st.lists(tenants, max_size=3),
     gpu_speeds=st.fixed_dictionaries({"a": mostly(st.just(2.0), odd), "nan": st.just(NAN)}),
     ended=st.lists(st.builds(Ended, odd, odd, odd), max_size=2),
-    history=st.builds(RunHistory, st.dictionaries(st.integers(1, 2), odd), st.just({}), st.just({"cv": NAN}), maybe),
+    history=st.builds(lambda took_s, ratio: past_of((took_s, 1, "cv"), (60.0, 2, None), told={1: [ratio]}), odd, odd),
     gpu_weights=st.dictionaries(st.sampled_from(["a", "b"]), odd),
     array_history=st.builds(ArrayHistory, st.lists(odd, max_size=2).map(tuple), st.none() | odd_count),
     knowledge=st.builds(known, mostly(st.just(10.0), odd), mostly(st.just(1.0), odd), mostly(st.just(0.1), odd), odd),

@@ -21,6 +21,7 @@ from scheduler.placement.aggregated.candidates import candidates_by_class
 from scheduler.placement.aggregated.classes import Classes
 from scheduler.placement.aggregated.formulation import solve_aggregated
 from scheduler.placement.aggregated.making import Maker
+from scheduler.placement.aggregated.own_speeds import own_speeds_of
 from scheduler.placement.aggregated.patterns import Supply
 from scheduler.placement.aggregated.plans import Limits
 from scheduler.placement.aggregated.pricing import Problem, price
@@ -206,12 +207,13 @@ def stage_of(jobs):
     return queue, located.weights(queue, 1.0)
 
 
-def aggregated(nodes, jobs, estimator, tenants=(), *, gap=0.0, access_rules=None, running=(), **more):
+def aggregated(nodes, jobs, estimator, tenants=(), *, gap=0.0, access_rules=None, running=(), own_speeds=16, **more):
     queue, weights = stage_of(jobs)
     more["participants"] = taking_part(running, queue)
     ledger = Ledger(nodes, tenants, ())
     rules = access_rules(ledger, jobs) if access_rules else NO_RULES
-    answer = solve_aggregated(queue, weights, ledger, estimator, Limits(ticking(), 60.0, gap, 1), rules=rules, **more)
+    limits = Limits(ticking(), 60.0, gap, 1, own_speeds=own_speeds)
+    answer = solve_aggregated(queue, weights, ledger, estimator, limits, rules=rules, **more)
     check(answer, ledger, weights, rules, more["participants"])
     return answer
 
@@ -265,7 +267,8 @@ def located_optimum(nodes, jobs, estimator, tenants=(), access_rules=None, runni
     }
     participants = taking_part(running, queue)
     found |= {number: each.offered(found[number]) for number, each in participants.items()}
-    least = candidates_by_class(queue, weights, Classes(ledger, queue, rules), ledger, estimator).least
+    classes = Classes(ledger, queue, rules, own_speeds=own_speeds_of(queue, weights, ledger, estimator, len(nodes)))
+    least = candidates_by_class(queue, weights, classes, ledger, estimator).least
     least |= least_of_all(least, participants, found)
     columns = located.candidates_of(queue, found, weights, least=least, rules=rules)
     columns = revalued(columns, participants, weights)

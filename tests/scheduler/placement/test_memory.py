@@ -33,7 +33,7 @@ def answered(nodes, jobs, estimator, tenants, memory=None):
 @settings(max_examples=10, deadline=None)
 @given(clusters(spread=True), clusters(spread=True))
 def test_the_memory_of_any_planning_leads_to_the_same_objective(given_, other):
-    """Of the same cluster, of the same without a node, and of another one altogether."""
+    """Memories of the same cluster, of the same without a node, and of another one altogether."""
     cold = answered(*given_)
     nodes, *more = given_
     fewer = answered(nodes[1:], *more) if len(nodes) > 1 else cold

@@ -107,7 +107,7 @@ def test_the_flatter_a_size_counts_the_less_small_latency_ratios_tell_jobs_apart
 
 
 def test_with_flat_sizes_a_minute_of_waiting_is_no_claim_to_a_larger_share():
-    """Of two jobs alike, which scale badly, one waited a second and one a minute, of an hour's work: both get half."""
+    """Of two similar jobs, which scale badly, one waited a second and one a minute, of an hour's work: both get half."""
     host, told = node(1, 8), {"model_label": "m", "total_samples": 5000.0}
     speeds = {2: 1.3, 4: 1.6, 6: 1.75}
     cells = {CellKey("tenant:1:m", host.gpu_type, each): Cell().add(speed / each) for each, speed in speeds.items()}

@@ -15,7 +15,6 @@ from scheduler.model import (
     ClusterState,
     Promise,
     Queue,
-    RunHistory,
     Share,
     Tenant,
     given_back,
@@ -25,13 +24,13 @@ from scheduler.model import (
 from scheduler.parameters import Parameters
 from scheduler.planning.plan import plan
 from scheduler.policies.registry import POLICIES
-from tests.scheduler.builders import job, node, ticking
+from tests.scheduler.builders import job, node, past_of, ticking
 
 
 def planned(jobs, nodes, policy, *, columns, **more):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(priorities, "COLUMNS_FROM", 0 if columns else 10**9)
-        state = ClusterState(nodes, jobs, history=RunHistory(declared_ratio={1: 0.5}), **more)
+        state = ClusterState(nodes, jobs, history=past_of(told={1: [0.5]}), **more)
         knobs = Parameters.from_mapping({"policy": policy})
         return plan(state, 5000.0, knobs, np.random.default_rng(1), ticking())
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from scheduler.fairness.lrf import age_of, ages
 from scheduler.fairness.priorities import PRIORITIES, Moment, order
-from scheduler.model import ClusterState, RunHistory
+from scheduler.model import ClusterState
 from scheduler.parameters import Parameters
 from scheduler.placement.work import NOTHING, Memory
 from scheduler.planning.plan import plan_on
-from tests.scheduler.builders import job, node, ticking
+from tests.scheduler.builders import job, node, past_of, ticking
 
 NODES = [node(1, 8, idle=5), node(2, 8, gpu_type="rtx", idle=3)]
 KNOBS = Parameters.from_mapping({"policy": "berth"})
@@ -86,7 +86,7 @@ def test_the_order_is_by_priority_then_submission_then_id(data):
         job(each, 1, wait_s=data.draw(few), submitted_s=data.draw(few), expected_duration_s=data.draw(few), age_s=None)
         for each in ids
     ]
-    history = RunHistory(declared_ratio={1: 0.1})
+    history = past_of(told={1: [0.1]})
     age = ages(history, tick_s=30, samples_per_s=lambda _: {}, gpus_by_type={})
     assert [age(each) for each in jobs] == [age_of(each, history, tick_s=30) for each in jobs]
     for name, priority in PRIORITIES.items():

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.model import Ended, Reason, Result, RunHistory, Tenant
-from tests.scheduler.builders import decisions_of, job, make_plan, node, running, ticking, where, why
+from scheduler.model import Ended, Reason, Result, Tenant
+from tests.scheduler.builders import decisions_of, job, make_plan, node, past_of, running, ticking, where, why
 
 HOPS_AND_FIFO = pytest.mark.parametrize("policy", ["fifo", "hops"])
 JOINT_AND_GREEDY = pytest.mark.parametrize("placement", ["ilp", "greedy"])
@@ -179,10 +179,10 @@ def test_bad_jobs_and_nodes_are_set_aside_and_the_planning_goes_on():
 
 
 def test_ages_and_latency_ratios_stand_in_the_decisions():
-    past = RunHistory(category_s={"cv": 300.0})
+    past = past_of((300.0, 2, "cv"))
     jobs = [job(1, 1, age_s=None, category="cv", wait_s=600), job(2, 1, eligible=False, ineligible_reason=Reason.HELD)]
     first, held = make_plan([node(1)], jobs, history=past).decisions
-    assert (first.age_s, first.age_source, first.latency_ratio, first.rank) == (300, "jobs of the category", 2.0, 1)
+    assert (first.age_s, first.age_source, first.latency_ratio, first.rank) == (300, "jobs of the size", 2.0, 1)
     assert (held.latency_ratio, held.rank, held.eligible) == (0.1, None, False)
 
 

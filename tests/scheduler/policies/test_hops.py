@@ -111,5 +111,5 @@ def test_one_tenant_and_one_array_is_hops_by_the_book(instance, lambda_):
         made = make_plan(nodes, jobs, gpu_speeds=SPEEDS, lambda_=lambda_, **knobs)
         assert {each.job for each in made.decisions if each.inside_window} == {each.id for each in inside}
         value = sum(each.figures["value"] for each in made.decisions if each.placement)
-        assert value == pytest.approx(expected)
-        assert (made.solver.objective or 0.0) == pytest.approx(expected)
+        assert value == pytest.approx(expected, abs=1e-6)  # a solver need not see sums of the least weights
+        assert (made.solver.objective or 0.0) == pytest.approx(expected, abs=1e-6)

@@ -1,5 +1,7 @@
 """CPU jobs that take a node's memory bandwidth from training jobs are held back in the simulator (CODA V-D; section 9)."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler.contention import Cause
@@ -100,6 +102,20 @@ def test_the_search_for_cores_is_not_led_astray():
         for name, each in {"alone": jobs[:1], "beside": jobs}.items()
     }
     assert found["beside"] - found["alone"] <= 2 * 90
+
+
+def test_cores_are_searched_again_after_a_slowing_has_ended_once_an_hour():
+    """The hog is tried when the second training comes, and let go, for it harmed nobody: the first is searched again."""
+
+    def ran_s(at_s):
+        jobs = [training(1, work=14400.0), hog(2, at_s=at_s - 300, cores=1, work=900.0), training(3, at_s=at_s)]
+        jobs = [replace(each, law=CoreBound(2)) if each.job.id != 2 else each for each in jobs]
+        return by_job(
+            run(jobs, [node(1, 2, cores=24)], bandwidth_gbs={1: GBS}, relieves_memory=True, tunes_cores=True)
+        )[1].ran_s
+
+    search_s = 90 * 0.004 + 90 * 0.5  # from 2, the number found before: one fewer, one more
+    assert ran_s(7200) - ran_s(1800) == pytest.approx(search_s)
 
 
 def test_the_same_again():

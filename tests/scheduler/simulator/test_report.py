@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.simulator.records import JobRecord, PlanningRecord, Run
-from scheduler.simulator.report import curves, figures
+from scheduler.simulator.report import SAMPLED, curves, figures
 
 
 def record(number, *requirement, came_s=0.0, waited_s=0.0, ran_s=3600.0, tenant=1, **more):
@@ -135,3 +135,12 @@ def test_courses_are_means_over_equal_spans():
     assert sum(drawn["throughput"]) / 240 == pytest.approx(figures(TWO)["mean_throughput"])
     assert drawn["fragments"] == pytest.approx([0, 2 * 120 / 360, 2, 2, 2, 2, 2 * 240 / 360, 0, 0, 0], abs=1e-9)
     assert drawn["cdf_wait_h"] == [0.0, 0.5]
+
+
+def test_the_sample_has_the_same_jobs_under_each_rule_by_submission():
+    late = record(3, came_s=9.0, ended_s=None, state="UNFINISHED", age_s=None, waited_s=1800.0)
+    jobs = [record(n, came_s=n / 1e3, waited_s=36.0 * (n % 7)) for n in range(10, 10 + 2 * SAMPLED + 5)]
+    found = curves(run_of([late, *reversed(jobs)]))["jobs"]
+    assert len(found) <= SAMPLED
+    assert found[:2] == [(0.03, 1.0, 0.03), (0.06, 1.0, 0.06)]
+    assert curves(run_of([late]))["jobs"] == [(0.5, None, None)]

@@ -140,7 +140,9 @@ def operator_settings(berth, **values):
         fields = _Fields()
         fields.feed(page)
         assert set(values) <= set(fields.values), sorted(fields.values)
-        answer = browser.post(path, data={**fields.values, **values, "csrfmiddlewaretoken": _csrf(page)})
+        answer = browser.post(
+            path, data={**fields.values, **values, "reason": "a test", "csrfmiddlewaretoken": _csrf(page)}
+        )
         assert answer.status_code == 200, answer.text[:500]
     return {name: fields.values[name] for name in values}
 

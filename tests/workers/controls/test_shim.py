@@ -10,7 +10,9 @@ import secrets
 import signal
 import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 
 from tests.remains import groups_remove, kill_all_of, processes_of
@@ -26,6 +28,7 @@ from workers.parts.workspace import Rooms, Workplace, part_prepare
 from workers.system.landlock import landlock_version
 from workers.system.procs import boot_id, boottime
 
+DEAF = "python3 -c 'import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(60)'"
 PART = {"attempt": 5, "job": 9, "job_key": "9", "epoch": 2, "name": "train", "epochs_before": 1}
 
 
@@ -51,6 +54,7 @@ class ShimRun:
         view=None,
         devices=None,
         programs=None,
+        allocation=False,
         **spec,
     ) -> ShimRun:
         kept = {
@@ -59,6 +63,7 @@ class ShimRun:
             "view": view,
             "devices": devices,
             "programs": programs,
+            "allocation": allocation,
             "walls": walls,
             "landlock": version or landlock_version(),
             "virtual": virtual,
@@ -363,6 +368,34 @@ def test_shim_is_told_by_signal_too(shim):
     wait_until(lambda: shim.engine.job(shim.directory))
     shim.engine.shim(shim.directory).signal(signal.SIGTERM)
     assert shim.result()["reason"] == "stopped"
+
+
+def test_a_command_that_a_batch_system_ended_before_its_shim_looked_was_stopped(shim):
+    """Slurm signals all processes of a job at once; one that saves and ends with 0 has not completed."""
+    shim.prepare(command="trap 'exit 0' TERM; while :; do sleep 0.05; done").start()
+    wait_until(lambda: shim.engine.job(shim.directory))
+    own = shim.engine.shim(shim.directory)
+    command = psutil.Process(shim.engine.job(shim.directory)["pid"])
+    own.signal(signal.SIGSTOP)
+    own.signal(signal.SIGTERM)
+    command.terminate()
+    wait_until(lambda: command.status() == psutil.STATUS_ZOMBIE)
+    own.signal(signal.SIGCONT)
+    assert shim.result()["reason"] == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("command", "code"), [("exec sleep 60", None), (f"{DEAF} & exec sleep 60", None), ("exit 3", 3)]
+)
+def test_in_an_allocation_a_command_may_be_signalled_before_its_shim(shim, command, code):
+    shim.prepare(command=command, allocation=True).start()
+    if code is None:
+        wait_until(lambda: shim.engine.job(shim.directory))
+        psutil.Process(shim.engine.job(shim.directory)["pid"]).terminate()
+        time.sleep(0.1)
+        shim.engine.shim(shim.directory).signal(signal.SIGTERM)
+    result = shim.result()
+    assert (result["reason"], result["exit_code"]) == (("exit", code) if code else ("stopped", None))
 
 
 def test_usage_counts_processor_time(shim):

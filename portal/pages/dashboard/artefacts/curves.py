@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Q
 
-from portal.foundation.errors import NotFound
 from portal.foundation.events.shared import Sharing
 from portal.pages.dashboard.parts import lines
+from portal.work.artefacts.looking import given_of
 from portal.work.artefacts.remote import StoreAway
-from portal.work.artefacts.selectors import artefact_bytes, artefact_file, artefacts_of
+from portal.work.artefacts.selectors import artefacts_of
 from portal.work.jobs.states import FINAL
-from portal.work.previews.asking import Busy, Given, OutOfTime, TooCostly, asked
+from portal.work.previews.asking import Busy, OutOfTime, TooCostly, asked
 from portal.work.previews.curves.files import curve_files
 
 if TYPE_CHECKING:
@@ -123,18 +122,3 @@ def curve_rows(job: Job) -> list[Artefact]:
 
 def _none(why: str) -> dict[str, Any]:
     return {"digest": "", "series": {}, "times": {}, "notes": [why]}
-
-
-def given_of(job: Job, row: Artefact) -> Given:
-    """Open a kept file. A file that is gone reads as empty; reading raises StoreAway."""
-
-    def fetch(start: int, length: int) -> bytes:
-        try:
-            return artefact_bytes(job, row, start=start, most=length)
-        except (NotFound, OSError):
-            return b""
-
-    file = artefact_file(job, row)
-    if file is not None:
-        return Given(row.path, row.size or 0, file)
-    return Given(row.path, row.size or 0, os.memfd_create("artefact"), fetch)

@@ -1,4 +1,4 @@
-"""The page of a job's artefacts, and the card on the job's own page."""
+"""The page of a job's artefacts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.urls import reverse
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.artefacts.curves import AXES, SCALES, SMOOTHINGS, choices_of, curves_of
 from portal.pages.dashboard.artefacts.previews import picture_url, preview_or_why
-from portal.pages.dashboard.artefacts.tree import continue_url, file_row, page_url, tree_of
+from portal.pages.dashboard.artefacts.tree import continue_url, file_row, page_url, tensorboard_url, tree_of
 from portal.pages.dashboard.parts.formatting import number
 from portal.people.tenants.selectors import WORK, may
 from portal.work.artefacts.selectors import artefact_get, artefacts_of, artefacts_summary, tenant_use
@@ -19,6 +19,8 @@ from portal.work.jobs.states import LIVE
 from portal.work.previews.shown import holds_curves
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from django.http import QueryDict
 
     from portal.pages.dashboard.parts.context import PlotContext
@@ -26,14 +28,11 @@ if TYPE_CHECKING:
     from portal.work.artefacts.selectors import Summary
     from portal.work.jobs.models import Job
 
-CARD_FILES, CARD_PLOTS = 4, 2
 PAGE_PLOTS = 12
 NOTES_SHOWN = 70
 """The portal's own refusals, and those of a node."""
 REFRESH_S = 10
 QUERY_CHARS = 1024
-EMPTY = "Nothing yet. What the command writes to $BERTH_ARTEFACTS appears here."
-EMPTY_REFUSED = "No file was kept. Browse says which were not, and why."
 WORDS = {
     "none": "nothing was written",
     "watching": "the job is not over: more may come",
@@ -90,7 +89,7 @@ def artefacts_context(*, job: Job, query: ArtefactQuery, user: User) -> dict[str
         "quota": _quota(job, found),
         "notes": list(found.notes[:NOTES_SHOWN]),
         "notes_more": max(0, len(found.notes) - NOTES_SHOWN) + found.notes_more,
-        "all_url": _all_url(job, query.under) if any(row.size is not None for row in rows) else None,
+        "all_url": all_url(job, query.under) if any(row.size is not None for row in rows) else None,
         "tree_url": "?".join(part for part in parts if part),
         "shown_url": parts[0].replace("/tree", "/shown") + (f"?{parts[1]}" if parts[1] else ""),
         "may_remove": may(user, job.tenant, WORK),
@@ -100,26 +99,6 @@ def artefacts_context(*, job: Job, query: ArtefactQuery, user: User) -> dict[str
 def shown_part(*, job: Job, query: ArtefactQuery, user: User) -> dict[str, Any]:
     """Fill only the pane of the selected file."""
     return {"id": job.number, "shown": shown_make(job, query), "may_remove": may(user, job.tenant, WORK)}
-
-
-def artefacts_card(job: Job) -> dict[str, Any] | None:
-    """Fill the card on the job's page: the newest files and two curves; None where nothing came and nothing will."""
-    found = artefacts_summary(job)
-    nothing = not (found.files or found.notes) and job.state not in LIVE
-    if found.state == "none" or job.array_size or nothing:
-        return None
-    rows = list(artefacts_of(job).filter(size__isnull=False).order_by("-modified_ns", "path")[:CARD_FILES])
-    curves = curves_make(job, ArtefactQuery(), most=CARD_PLOTS) if rows else None
-    return {
-        "files": found.files,
-        "size_bytes": found.counted,
-        "rows": [file_row(job, row) for row in rows],
-        "plots": curves["plots"] if curves else [],
-        "url": page_url(job),
-        "all_url": _all_url(job, "") if rows else None,
-        "empty": EMPTY_REFUSED if found.notes else EMPTY,
-        "not_kept": len(found.notes) + found.notes_more,
-    }
 
 
 def shown_make(job: Job, query: ArtefactQuery) -> dict[str, Any] | None:
@@ -138,6 +117,7 @@ def shown_make(job: Job, query: ArtefactQuery) -> dict[str, Any] | None:
         if row.size is not None
         else None,
         "continue_url": continue_url(job, row.path) if row.size is not None else None,
+        "tensorboard_url": tensorboard_url(job, row.path) if row.size is not None else None,
         "sha256": row.sha256,
         "attempt": row.epoch,
         "curves": curves_make(job, query, most=PAGE_PLOTS) if holds_curves(row.path) and row.size else None,
@@ -151,7 +131,7 @@ def curves_make(job: Job, query: ArtefactQuery, *, most: int) -> dict[str, Any] 
         return None
     names = list(told["series"])
     return {
-        "plots": [_plot(job, name, told["series"][name], query) for name in names[:most]],
+        "plots": [curve_plot(job, name, told["series"][name], query) for name in names[:most]],
         "scales": choices_of(query.scale, SCALES, lambda to: page_url(job, **query.told(scale=to))),
         "axes": choices_of(query.axis, AXES, lambda to: page_url(job, **query.told(axis=to))) if told["times"] else [],
         "smoothings": choices_of(query.smooth, SMOOTHINGS, lambda to: page_url(job, **query.told(smooth=to))),
@@ -160,14 +140,13 @@ def curves_make(job: Job, query: ArtefactQuery, *, most: int) -> dict[str, Any] 
     }
 
 
-def _plot(job: Job, name: str, series: list[Any], query: ArtefactQuery) -> PlotContext:
+def curve_plot(job: Job, name: str, series: Sequence[Any], query: ArtefactQuery) -> PlotContext:
     told = urlencode({"name": name, "scale": query.scale, "smooth": query.smooth, "axis": query.axis})
     plot: PlotContext = {
         "name": name,
         "title": name,
         "note": f"over {number(len(series[0]))} points, to step {number(series[0][-1])}",
         "url": f"{reverse('job-artefacts-figure', args=[job.number])}?{told}",
-        "legend": [],
         "height_px": 160,
         "topics": "own-artefacts",
     }
@@ -187,5 +166,5 @@ def _quota(job: Job, found: Summary) -> dict[str, Any]:
     }
 
 
-def _all_url(job: Job, under: str) -> str:
+def all_url(job: Job, under: str) -> str:
     return reverse("job-artefacts-download", args=[job.number]) + (f"?{urlencode({'under': under})}" if under else "")

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from portal.foundation.api.streams import Streamed
 from portal.foundation.errors import BerthError, NotFound
-from portal.pages.dashboard.artefacts.curves import given_of
+from portal.work.artefacts.looking import given_of
 from portal.work.artefacts.remote import StoreAway
 from portal.work.artefacts.selectors import artefact_pieces
 from portal.work.previews.asking import Busy, OutOfTime, TooCostly, asked

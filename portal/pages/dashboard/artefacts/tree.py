@@ -31,9 +31,15 @@ def page_url(job: Job, **query: str) -> str:
     return reverse("job-artefacts", args=[job.number]) + (f"?{urlencode(told)}" if told else "")
 
 
-def continue_url(job: Job, path: str) -> str:
+def continue_url(job: Job, path: str, **more: str) -> str:
     """Return the way to a new job like this one that begins with this artefact."""
-    return f"{reverse('job-submit')}?{urlencode({'from': job.number, 'begin_with': path})}"
+    return f"{reverse('job-submit')}?{urlencode({'from': job.number, 'begin_with': path, **more})}"
+
+
+def tensorboard_url(job: Job, path: str) -> str | None:
+    """Return the way to a TensorBoard of an event file and those beside it; None where it is none."""
+    folder, slash, name = path.rpartition("/")
+    return continue_url(job, f"{folder}/" if slash else path, show="tensorboard") if ".tfevents." in name else None
 
 
 def file_row(job: Job, row: Artefact, *, selected: str = "", under: str = "") -> dict[str, Any]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from portal.cluster.gpu_states import GpuState, instance_of
+from portal.foundation.environment import env
 from portal.pages.dashboard.board.facts import DEAD, UP
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from portal.pages.dashboard.board.facts import Facts
 
@@ -172,6 +173,7 @@ def _group(
         "up": sum(1 for place in places if facts.health[place] == UP),
         "gpus": sum(facts.gpus[place] for place in alive),
         "held": sum(facts.gpus_held[place] for place in places),
+        **dict(zip(("computing", "unmeasured"), computing_of(facts, places), strict=True)),
         "active": _tenths(sum(gpu_shares) / len(gpu_shares)) if gpu_shares else None,
         "cores": _tenths(core_held / core_total) if core_total else None,
         "idle": sum(facts.idle(place)[0] for place in places),
@@ -180,6 +182,17 @@ def _group(
         "largest": largest,
         "short": short_of(demand, {each.gpu_type for place in alive for each in facts.blocks[place]}, largest),
     }
+
+
+def computing_of(facts: Facts, places: Iterable[int]) -> tuple[int, int]:
+    """Count the held GPUs of these nodes that compute, and those of which nobody knows.
+
+    One computes that is as busy as that of a job which is used (BERTH_IDLE_GPU_PERCENT).
+    """
+    limit = env("BERTH_IDLE_GPU_PERCENT")
+    spans = [slice(facts.starts[place], facts.starts[place] + facts.gpus[place]) for place in places]
+    uses = [use for own in spans for use, held in zip(facts.uses[own], facts.held[own], strict=True) if held]
+    return sum(use is not None and use >= limit for use in uses), uses.count(None)
 
 
 def _gpu_shares(facts: Facts, places: Sequence[int], active: Sequence[float | None]) -> list[float]:

@@ -6,19 +6,22 @@ Nothing here names a job, a tenant or a user, so every signed-in reader may see 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import accumulate, islice
+from typing import NamedTuple
 
 from django.utils import timezone
 
 from portal.cluster.gpu_states import GpuState, gpu_state, instance_of
 from portal.cluster.models import HEALTHS, SAMPLE_FRESH_S, Gpu, Node
 from portal.planning.rounds.read.kept import kept_gpus
+from portal.work.jobs.held_time import Length
 from portal.work.jobs.models import Allocation, GpuAllocation
 from portal.work.jobs.use import gpus_of
 
 UP, DEAD = HEALTHS.index("up"), HEALTHS.index("dead")
+NODE_COLUMNS = "name rack label cores registered_at last_contact_at dead_at drained_at disk_low live".split()
 GpuRow = tuple[int, int, int, bool, bool, str | None]
 """Row id, index, memory in MiB, whether no new job gets it, and its type where it is not the one that its node goes by."""
 
@@ -48,8 +51,9 @@ class Facts:
 
     `types`: GPU type, None without GPUs; all of several: "A100 + T4". `beside`: a GPU's type that is not the one in `own_types`,
     by which its node goes. `kept`: GPUs kept for a job, at most the idle ones. `uses`, `memories`: per cent of a fresh sample,
-    else None. `closed`: no new job gets the GPU; `shared`: several jobs may have parts of it, so it is not idle.
-    `cores_measured`: held cores of jobs whose use is known; `cores_used`: of them in use. `held_by_tenant`: by id, parts counted.
+    else None; `unused`: since when it has not computed, Unix time. `closed`: no new job gets the GPU; `shared`: several may have
+    parts of it, so it is not idle. `cores_measured`: held cores of jobs whose use is known; `cores_used`: of them in use.
+    `held_by_tenant`: by id, parts counted.
     """
 
     at: float
@@ -76,11 +80,11 @@ class Facts:
     beside: list[str | None] = field(default_factory=list)
     uses: list[float | None] = field(default_factory=list)
     memories: list[float | None] = field(default_factory=list)
+    unused: list[float | None] = field(default_factory=list)
     held_by_tenant: dict[str, float] = field(default_factory=dict)
 
     @property
-    def alive(self) -> list[int]:
-        """The places of the nodes that are not declared dead."""
+    def alive(self) -> list[int]:  # the places of the nodes that are not declared dead
         return [place for place, health in enumerate(self.health) if health != DEAD]
 
     @cached_property
@@ -94,19 +98,19 @@ class Facts:
     @cached_property
     def starts(self) -> list[int]:
         """The place of each node's first GPU."""
-        found, at = [], 0
-        for count in self.gpus:
-            found.append(at)
-            at += count
-        return found
+        return [0, *accumulate(self.gpus)][:-1]
+
+    @cached_property
+    def _states(self) -> list[list[GpuState]]:
+        each = zip(self.held, self.closed, self.shared, strict=True)
+        return [
+            [gpu_state(held=h, closed=c, shared=s, is_up=health == UP) for h, c, s in islice(each, count)]
+            for health, count in zip(self.health, self.gpus, strict=True)
+        ]
 
     def states(self, place: int) -> list[GpuState]:
         """Return the states of a node's GPUs; nobody has decided which of the idle ones are kept."""
-        mine, is_up = slice(self.starts[place], self.starts[place] + self.gpus[place]), self.health[place] == UP
-        return [
-            gpu_state(held=held, closed=closed, shared=shared, is_up=is_up)
-            for held, closed, shared in zip(self.held[mine], self.closed[mine], self.shared[mine], strict=True)
-        ]
+        return self._states[place]
 
     def idle(self, place: int) -> tuple[int, int]:
         """Return a node's idle GPUs and cores; none on one that takes no jobs."""
@@ -130,12 +134,8 @@ class Facts:
         if not any(beside):
             return [Block(own, count, gpus, cores)]
         names = [name or own for name in beside]
-        states = zip(names, self.states(place), strict=True)
-        free = Counter(name for name, state in states if state is GpuState.IDLE)
+        free = Counter(name for name, state in zip(names, self.states(place), strict=True) if state is GpuState.IDLE)
         return [Block(name, total, free[name], cores) for name, total in Counter(names).items()]
-
-    def plain(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def facts_read() -> Facts:
@@ -148,19 +148,21 @@ def facts_read() -> Facts:
     ):
         closed, shared = cordoned is not None or outside is not None, mode == Gpu.Mode.SHARED
         present[node].append((gpu, index, memory_mib, closed, shared, beside))
-    held_gpus, milli = set[int](), Counter[int]()
-    live = GpuAllocation.objects.filter(released_at=None).order_by()
-    for gpu, tenant, compute in live.values_list("gpu_id", "allocation__attempt__job__tenant_id", "compute"):
+    held_gpus, milli, by_tenant = set[int](), Counter[int](), Counter[int]()
+    held = GpuAllocation.objects.filter(released_at=None).order_by()
+    for gpu, allocation, compute in held.values_list("gpu_id", "allocation_id", "compute"):
         held_gpus.add(gpu)
-        milli[tenant] += compute
+        milli[allocation] += compute
     parts: dict[int, list[tuple[str, int]]] = defaultdict(list)
-    for node, key, core_ids in Allocation.objects.filter(released_at=None).values_list(
-        "node_id", "attempt__key", "core_ids"
+    live = Allocation.objects.filter(released_at=None).order_by()
+    for allocation, node, key, tenant, cores in live.values_list(
+        "pk", "node_id", "attempt__key", "attempt__job__tenant_id", Length("core_ids")
     ):
-        parts[node].append((key, len(core_ids)))
-    facts.held_by_tenant = {str(tenant): gpus_of(held) for tenant, held in milli.items()}
+        parts[node].append((key, cores))
+        by_tenant[tenant] += milli[allocation]
+    facts.held_by_tenant = {str(tenant): gpus_of(count) for tenant, count in by_tenant.items() if count}
     kept = kept_gpus()
-    for node in Node.objects.select_related("gpu_type").order_by("name"):
+    for node in Node.objects.select_related("gpu_type").only(*NODE_COLUMNS, "gpu_type__name").order_by("name"):
         _node_add(facts, node, parts=parts[node.pk], gpus=present[node.pk], holders=held_gpus, kept=kept)
     return facts
 
@@ -175,11 +177,10 @@ def _node_add(
     kept: dict[int, int | None],
 ) -> None:
     held = [gpu in holders for gpu, *_ in gpus]
-    states = (
-        gpu_state(held=is_held, closed=closed, shared=shared)
+    idle = sum(
+        gpu_state(held=is_held, closed=closed, shared=shared) is GpuState.IDLE
         for is_held, (*_, closed, shared, _) in zip(held, gpus, strict=True)
     )
-    idle = sum(state is GpuState.IDLE for state in states)
     facts.ids.append(node.pk)
     facts.names.append(node.name)
     own = node.gpu_type.name if node.gpu_type else None
@@ -195,8 +196,7 @@ def _node_add(
     _cores_add(facts, node, parts)
     facts.gpus.append(len(gpus))
     facts.gpus_held.append(sum(held))
-    wanted = kept.get(node.pk, 0)
-    facts.kept.append(idle if wanted is None else min(idle, wanted))
+    facts.kept.append(idle if (wanted := kept.get(node.pk, 0)) is None else min(idle, wanted))
     _gpus_add(facts, node, gpus, held)
 
 
@@ -211,8 +211,7 @@ def _cores_add(facts: Facts, node: Node, parts: list[tuple[str, int]]) -> None:
 
 
 def _gpus_add(facts: Facts, node: Node, gpus: list[GpuRow], held: list[bool]) -> None:
-    live = node.live or {}
-    samples = live.get("gpus", {}) if facts.at - live.get("at", 0) < SAMPLE_FRESH_S else {}
+    samples, unused = node.live_gpus, node.unused_gpus
     for (gpu, index, memory_mib, closed, shared, beside), is_held in zip(gpus, held, strict=True):
         sample = samples.get(str(index), {})
         used_mib = sample.get("memory_mib")
@@ -221,5 +220,6 @@ def _gpus_add(facts: Facts, node: Node, gpus: list[GpuRow], held: list[bool]) ->
         facts.closed.append(closed)
         facts.shared.append(shared)
         facts.beside.append(beside)
+        facts.unused.append(unused.get(str(index)))
         facts.uses.append(sample.get("utilisation"))
         facts.memories.append(None if used_mib is None else round(100 * used_mib / memory_mib, 1))

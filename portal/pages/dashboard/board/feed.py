@@ -62,7 +62,7 @@ def stream_of(hours: int) -> str:
 
 def facts_now(sharing: Sharing) -> Facts:
     """Return the shared facts. They are at most a second old: new measurements cause no event in the cluster's stream."""
-    return Facts(**sharing.get("facts", lambda _: facts_read().plain(), every_s=FACTS_S, longest_s=FACTS_S))
+    return Facts(**sharing.get("facts", lambda _: vars(facts_read()), every_s=FACTS_S, longest_s=FACTS_S))
 
 
 def board_now(hours: int) -> Board:

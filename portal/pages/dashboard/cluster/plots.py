@@ -136,7 +136,6 @@ def plot_contexts(node: Node, chosen: str | None = None) -> list[PlotContext]:
             "title": plot.title,
             "note": plot.note,
             "url": reverse("node-figure", args=[node.name, name]) + query,
-            "legend": [],
             "topics": "telemetry" if not query else "node",
         }
         for name, plot in shown.items()

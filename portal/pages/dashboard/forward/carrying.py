@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal.nodes.channel import channel_of
 from portal.pages.dashboard.terminal.session import CALL_S, Ended, first_done
+from portal.pages.dashboard.terminal.traffic import TRAFFIC
 from workers.protocol.frames import ClosedError, FrameError, Kind, Stream, pack, pack_end, unpack
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ class Connections:
             return "away", str(error)
         try:
             await self._send(pack(Kind.OPENED, near.number))
-            await first_done(_there(near, far), _back(far, near))
+            tenant_id = self._place.job.tenant_id
+            await first_done(_there(near, far, tenant_id), _back(far, near, tenant_id))
         except OSError:  # the program is gone
             return "left", ""
         finally:
@@ -86,17 +88,19 @@ class Connections:
         return far.why or ("left", "")
 
 
-async def _there(near: Stream, far: Stream) -> None:
+async def _there(near: Stream, far: Stream, tenant_id: int) -> None:
     try:
         while data := await near.read():
+            await TRAFFIC.move(tenant_id, len(data))
             await far.write(data)
     except ClosedError:
         await asyncio.Event().wait()  # `_back` carries what the job still said, and tells the end
 
 
-async def _back(far: Stream, near: Stream) -> None:
+async def _back(far: Stream, near: Stream, tenant_id: int) -> None:
     try:
         while data := await far.read():
+            await TRAFFIC.move(tenant_id, len(data))
             await near.write(data)
     except (ClosedError, OSError):  # nobody reads it
         return

@@ -37,6 +37,7 @@ def _doc(name: str, title: str, note: str) -> Guide:
 
 GROUPS: dict[str, tuple[Guide, ...]] = {
     "Begin": (
+        _doc("first-job", "First job in ten minutes", "from a file on your machine to its results"),
         Guide("readme", "README.md", "README", "start Berth, submit a first job"),
         _doc("concepts", "Concepts", "the ideas, and what each figure on the pages means"),
         _doc("words", "Words", "one word for one thing"),

@@ -1,4 +1,4 @@
-"""The cluster small: whose each GPU is, in six classes, and the figures that a tenant can act on."""
+"""The cluster small: whose each GPU is, in six classes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from django.db.models import Case, CharField, Count, F, Value, When
 from django.urls import reverse
 
 from portal.cluster.gpu_states import GpuState
-from portal.pages.dashboard.overview.queue import gpus_for_sharing, largest_block
 from portal.pages.dashboard.parts.formatting import count_of, number
 from portal.work.jobs.models import GpuAllocation
-from portal.work.jobs.queue_counts import ELIGIBLE, waiting_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,21 +22,21 @@ if TYPE_CHECKING:
 CELLS_UP_TO = 24
 """Up to this number of nodes each GPU has a cell; above, each GPU type has a bar."""
 CLASSES = ("mine", "ours", "others", "sharing", "out", "idle")
-WORDS = dict(zip(CLASSES, ("yours", "your tenant's", "other tenants'", "for sharing", "out", "idle"), strict=True))
+WORDS = dict(zip(CLASSES, ("yours", "your tenant's", "other tenants'", "for sharing", "out", "free"), strict=True))
 FREE = {GpuState.FOR_SHARING: "sharing", GpuState.OUT: "out"}
 """Classes of GPUs that nobody holds; the others are idle."""
 
 
 def cluster_make(scope: Scope, snapshot: Snapshot) -> dict[str, Any]:
-    """Return the card. Its figures are those that the whole cluster's overview shows."""
+    """Return the folded row: how many GPUs are in use and free in its line, whose each one is below."""
     few = len(snapshot.facts.names) <= CELLS_UP_TO
     nodes = (_by_node if few else _by_type)(scope, snapshot.facts)
     held, total = snapshot.gpus_held, snapshot.gpus_total
+    most = max((each.most for own in snapshot.facts.blocks for each in own), default=0)
     return {
-        "summary": f"{number(held)} of {count_of(total, 'GPU')} in use",
+        "summary": f"{number(held)} of {count_of(total, 'GPU')} in use, at most {number(most)} free on one node",
         "nodes": nodes,
         "legend": _legend(scope, nodes),
-        "figures": _figures(scope, snapshot),
     }
 
 
@@ -132,23 +130,4 @@ def _legend(scope: Scope, nodes: Iterable[dict[str, Any]]) -> list[tuple[str, st
     labels = WORDS | {"ours": ours, "others": "other tenants"}
     return [
         (name, f"{labels[name]} {number(sums[name])}") for name in CLASSES if sums[name] or name not in FREE.values()
-    ]
-
-
-def _figures(scope: Scope, snapshot: Snapshot) -> list[tuple[str, str]]:
-    waits = sum(group.jobs for group in snapshot.queue.eligible)
-    mine = waiting_jobs().filter(ELIGIBLE, owner=scope.user).aggregate(jobs=Count("pk"), tasks=Count("array"))
-    # The list of my jobs counts an array once; here its tasks count that are made and not set aside.
-    tasks = ", counting each task that an array may start now" if mine["tasks"] else ""
-    block, apart = largest_block(snapshot), gpus_for_sharing(snapshot)
-    more = f"; besides {number(apart)} for jobs that share a GPU" if apart else ""
-    return [
-        (
-            f"{count_of(waits, 'job')} wait{'s' if waits == 1 else ''}",
-            f"{number(mine['jobs'])} of them yours{tasks}",
-        ),
-        (
-            count_of(block, "GPU"),
-            f"idle on one node at most: the largest job that could start{more}",
-        ),
     ]

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 from django.db.models import F, Prefetch
 from django.urls import reverse
 
+from portal.pages.dashboard.jobs.ended import remedy_for
 from portal.pages.dashboard.jobs.query import MINE, WITHIN, ListQuery, states_named
 from portal.pages.dashboard.jobs.rows import array_summary, gpus_words
-from portal.pages.dashboard.jobs.why import remedy_for
-from portal.pages.dashboard.parts.expected import expected_end, ran_s
+from portal.pages.dashboard.parts.expected import ends_make
 from portal.pages.dashboard.parts.formatting import duration, number
 from portal.pages.dashboard.parts.marks import LINE_HOURS, start_line
 from portal.planning.estimation.selectors import progress_fractions
+from portal.planning.rounds.read.ends import expected_end, ran_s
 from portal.planning.rounds.read.figures import JobNumbers
-from portal.planning.rounds.read.forecasts import ranges_trust, starts_of
+from portal.planning.rounds.read.forecasts import starts_of
 from portal.planning.rounds.read.needs import start_need
-from portal.planning.rounds.read.selectors import latency_ratio, waited_s
+from portal.planning.rounds.read.selectors import waited_s
 from portal.work.jobs.models import Allocation, Attempt, Job
 from portal.work.jobs.states import FINAL, LIVE, RETRIED, JobState
 
@@ -87,6 +88,7 @@ def _blank(job: Job, mine: bool) -> dict[str, Any]:
         "remedy": None,
         "from_at": None,
         "to_at": None,
+        "about_at": None,  # of a start: shown large, the range below it
         "when": "",  # "ends", "starts", "ended"
         "tone": "",
     }
@@ -97,8 +99,7 @@ def _gpus(job: Job, attempt: Attempt | None) -> Rich:
     words = gpus_words(job, attempt)
     if job.gpus == [0]:
         return words
-    alone = len(job.gpus) == 1 or job.state in FINAL
-    one = job.gpus == [1] or (alone and attempt is not None and attempt.gpus == 1)
+    one = job.gpus == [1] or (attempt is not None and attempt.gpus == 1)
     segments: list[Segment] = [{"text": words}] if isinstance(words, str) else list(words or [])
     return [*segments, {"text": " GPU" if one else " GPUs"}]
 
@@ -109,7 +110,7 @@ def _run_row(job: Job, scope: Scope, attempt: Attempt | None, fraction: float | 
         return {**row, "goes": row["array"]["words"] if row["array"] else ""}
     if attempt is None:
         return row
-    end = expected_end(job, attempt, fraction, scope.now)
+    end = ends_make(expected_end(job, attempt, fraction, scope.now))
     return {
         **row,
         "about": f"ran {duration(ran_s(job, attempt, scope.now))}",
@@ -117,7 +118,7 @@ def _run_row(job: Job, scope: Scope, attempt: Attempt | None, fraction: float | 
         "where": ", ".join(part.node.name for part in attempt.allocations.all()),
         "bar": None if fraction is None else 100 * fraction,
         "goes": _speed_words(attempt),
-        "to_at": end.isoformat() if end else None,
+        "to_at": end["about"] if end else None,
         "when": "ends" if end else "",
     }
 
@@ -145,7 +146,7 @@ def _waiting(scope: Scope) -> dict[str, Any]:
     rows = [found[pk] for pk in first if pk in found]
     numbers, starts = JobNumbers(job.reason_figures for job in rows), starts_of(rows, scope.now)
     made = [_wait_row(job, scope, numbers, starts.get(job.pk)) for job in rows]
-    note = f"bars: the next {LINE_HOURS} h; {ranges_trust()}" if any(row["line"] for row in made) else ""
+    note = f"bars: the next {LINE_HOURS} h" if any(row["line"] for row in made) else ""
     return _group("Waiting", jobs.count(), made, _list_url(scope, state=states_named(WAITING)), note)
 
 
@@ -160,10 +161,12 @@ def _wait_row(job: Job, scope: Scope, numbers: JobNumbers, start: Start | None) 
     if start is None:
         return row
     if start.passed:
-        return {**row, "when": "overdue"}
+        return {**row, "when": "later than expected"}
     latest = start.latest_at.isoformat() if start.latest_at else None
     line = start_line(start, scope.now)
-    return {**row, "line": line, "from_at": start.earliest_at.isoformat(), "to_at": latest, "when": "starts"}
+    about = start.median_at.isoformat() if start.median_at else None
+    ends = {"from_at": start.earliest_at.isoformat(), "to_at": latest, "about_at": about}
+    return {**row, **ends, "line": line, "when": "starts"}
 
 
 # ---- ended -----------------------------------------------------------------------------------------------------------
@@ -183,15 +186,14 @@ def _ended(scope: Scope) -> dict[str, Any]:
 def _end_row(job: Job, attempt: Attempt | None, mine: bool) -> dict[str, Any]:
     """Fill a row of an ended job; its GPUs are those of its last attempt."""
     row = _blank(job, mine)
-    failed, ratio = job.state in RETRIED, latency_ratio(job)
+    failed = job.state in RETRIED
     waited = f"waited {duration(waited_s(job))}"
-    with_ratio = waited + (f" (LR {ratio:.2f})" if ratio is not None else "")
     goes = job.end_detail if failed or job.state == JobState.CANCELLED else ""
     return {
         **row,
         "about": f"ran {duration(job.ran_s)}" if not job.array_size and job.ran_s else row["about"],
         "gpus": _gpus(job, attempt),
-        "goes": goes or (row["array"]["words"] if row["array"] else with_ratio),
+        "goes": goes or (row["array"]["words"] if row["array"] else waited),
         "remedy": remedy_for(job) if failed else None,
         "to_at": job.ended_at.isoformat() if job.ended_at else None,
         "when": waited if goes and not job.array_size else "ended",

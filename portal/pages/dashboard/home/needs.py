@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.pages.dashboard.jobs.query import MINE, WITHIN, ListQuery, states_named
-from portal.pages.dashboard.parts.expected import expected_end, limit_at
 from portal.pages.dashboard.parts.formatting import duration, number
 from portal.pages.dashboard.parts.waiting import WAITING, quota_near
 from portal.people.accounts.models import Looked
 from portal.planning.estimation.selectors import progress_fractions
 from portal.planning.offers.models import JobOffers
+from portal.planning.rounds.read.ends import expected_end, limit_at
 from portal.work.jobs.models import Attempt
 from portal.work.jobs.states import LIVE, QUEUED, RETRIED, JobState
 
@@ -129,7 +129,8 @@ def _limits(scope: Scope) -> list[dict[str, Any]]:
         fraction = done.get(job.pk)
         if at is None or job.pk in seen or not scope.now <= at <= scope.now + LIMIT_AHEAD:
             continue
-        if fraction is None or expected_end(job, attempt, fraction, scope.now) != at:
+        end = expected_end(job, attempt, fraction, scope.now)
+        if fraction is None or end is None or end.median_at != at:
             continue  # it is done before, or nobody knows
         lines.append(
             {

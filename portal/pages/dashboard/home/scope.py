@@ -68,16 +68,17 @@ class Scope:
 
 
 def scope_of(request: HttpRequest) -> Scope | None:
-    """Return whose jobs the reader asks for, or chose last; None: the whole cluster's overview."""
+    """Return whose jobs the reader asks for, or chose last; None: the whole cluster's overview, which operators have."""
     user: User = request.user
     tenants = tenants_shown(request)
     names = {tenant.name for tenant in tenants}
     asked = request.GET.get("view", "")
     kept = request.session.get(KEPT, "")
-    view = next((each for each in (asked, kept) if each in {MINE, CLUSTER} or each in names), "")
+    offered = {MINE, *names, *([CLUSTER] if user.is_operator else [])}
+    view = next((each for each in (asked, kept) if each in offered), "")
     if asked == view and asked and asked != kept:
         request.session[KEPT] = asked
-    view = view or (MINE if tenants and not user.is_operator else CLUSTER)
+    view = view or (CLUSTER if user.is_operator else MINE)
     return None if view == CLUSTER else Scope(user, view, tenants)
 
 
@@ -86,9 +87,10 @@ def tenants_shown(request: HttpRequest) -> list[Tenant]:
     return [tenant for tenant in own_tenants(request) if tenant.is_active and tenant.name != OWN_TENANT]
 
 
-def view_choices(tenants: list[Tenant], view: str) -> list[Choice]:
-    """Return the switch: mine, each of my tenants, the cluster."""
-    labels = {MINE: "Mine", **{tenant.name: tenant.name for tenant in tenants}, CLUSTER: "Cluster"}
+def view_choices(user: User, tenants: list[Tenant], view: str) -> list[Choice]:
+    """Return the switch: mine, each of my tenants, and for operators the cluster."""
+    labels = {MINE: "Mine", **{tenant.name: tenant.name for tenant in tenants}}
+    labels |= {CLUSTER: "Cluster"} if user.is_operator else {}
     return [
         {"value": value, "label": label, "selected": value == view, "url": f"{reverse('overview')}?view={value}"}
         for value, label in labels.items()

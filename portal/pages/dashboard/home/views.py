@@ -12,8 +12,7 @@ from django.urls import reverse
 
 from portal.foundation.api.throttles import PlanThrottle, throttle_check
 from portal.foundation.errors import BerthError, NotFound
-from portal.pages.dashboard.board.feed import horizon, stream_of
-from portal.pages.dashboard.home.changes import changes_make
+from portal.pages.dashboard.board.feed import HORIZONS_H, stream_of
 from portal.pages.dashboard.home.cluster import cluster_make
 from portal.pages.dashboard.home.jobs import jobs_make
 from portal.pages.dashboard.home.needs import needs_make
@@ -43,7 +42,6 @@ PARTS: dict[str, Callable[[Scope, Snapshot], Any]] = {
     "needs": lambda scope, _: needs_make(scope),
     "jobs": lambda scope, _: jobs_make(scope),
     "share": lambda scope, snapshot: share_make(scope, gpus_total=snapshot.gpus_total),
-    "changes": lambda scope, _: changes_make(scope),
     "cluster": cluster_make,
 }
 
@@ -51,7 +49,7 @@ PARTS: dict[str, Callable[[Scope, Snapshot], Any]] = {
 def home_context(scope: Scope, snapshot: Snapshot) -> dict[str, Any]:
     """Return the page's frame, and its parts in `html`."""
     return {
-        "views": view_choices(scope.tenants, scope.view),
+        "views": view_choices(scope.user, scope.tenants, scope.view),
         "view": scope.view,
         "mine": scope.is_mine,
         "html": {name: part_html(name, scope, snapshot) for name in PARTS},
@@ -77,10 +75,9 @@ JOBS_MOST = 200
 
 def overview_page(request: HttpRequest) -> HttpResponse:
     """Show my jobs, my tenant's, or the cluster: as the address asks, else as the last time."""
-    horizon(request.GET.get("h"))  # refuses a wrong one on every page
     scope = scope_of(request)
     if scope is None:
-        return cluster_overview(request, view_choices(tenants_shown(request), CLUSTER))
+        return cluster_overview(request, view_choices(request.user, tenants_shown(request), CLUSTER))
     page_follow(request, "cluster")
     snapshot = Snapshot(request.user)
     context = home_context(scope, snapshot)
@@ -129,10 +126,9 @@ def home_dismiss(request: HttpRequest) -> HttpResponse:
 
 
 def cluster_overview(request: HttpRequest, views: list[Choice]) -> HttpResponse:
-    """Show it to a signed-in reader. `views`: the switch to other overviews."""
-    hours = horizon(request.GET.get("h"))
-    page_follow(request, "cluster", stream_of(hours))
-    snapshot = Snapshot(request.user, hours=hours)
+    """Show it to an operator. `views`: the switch to other overviews."""
+    page_follow(request, "cluster", stream_of(HORIZONS_H[0]))
+    snapshot = Snapshot(request.user)
     context = {**overview_context(snapshot), "views": views}
     page_numbers(request, snapshot.sharing)
     return render(request, "dashboard/overview.html", context)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
-from portal.pages.dashboard.jobs.rows import gpus_words
-from portal.pages.dashboard.parts.formatting import GIB_MIB
+from portal.pages.dashboard.parts.formatting import GIB_MIB, count_of
 from portal.pages.dashboard.parts.neighbours import beside_words, part_words, place_of
+from portal.pages.dashboard.parts.plain import sizes
 from portal.work.jobs.declaration.table import PLAIN
 from portal.work.jobs.fields.code import code_words
 from portal.work.jobs.models import Job
@@ -17,14 +17,12 @@ from portal.work.jobs.selectors import brought_of
 from portal.work.jobs.sizes import grace_of
 from portal.work.jobs.software import software_words
 from portal.work.jobs.states import JobState
-from portal.work.uploads.selectors import upload_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from portal.pages.dashboard.parts.context import Fact
     from portal.work.jobs.declaration.table import JobField
-    from portal.work.jobs.models import Attempt, JobPayload
 
 
 def file_rows(files: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -35,13 +33,6 @@ def file_rows(files: Mapping[str, str]) -> list[dict[str, Any]]:
 def decoded_bytes(data: str) -> int:
     """Return how many bytes a base64 text stands for."""
     return len(data) * 3 // 4 - data[-2:].count("=")
-
-
-def payload_rows(payload: JobPayload) -> list[dict[str, Any]]:
-    """Return the files that came with the job, and those of its upload; one query more where it has one."""
-    sent = upload_files(payload.upload_id) if payload.upload_id else []
-    rows: list[dict[str, Any]] = [{"name": file["path"], "size_bytes": file["size_bytes"]} for file in sent]
-    return sorted(file_rows(payload.files) + rows, key=lambda row: row["name"])
 
 
 OWN_WORDS = frozenset(
@@ -70,14 +61,12 @@ def _brought(job: Job) -> list[Fact]:
     return found
 
 
-def facts_asked(job: Job, attempts: Sequence[Attempt] = ()) -> list[tuple[str, str]]:
+def facts_asked(job: Job) -> list[tuple[str, str]]:
     """Return labels and values of the request, without fields that it does not give."""
-    words = gpus_words(job, attempts[0] if attempts else None)
-    gpus = words if isinstance(words, str) else "".join(part["text"] for part in words)
     facts: list[tuple[str, Any]] = [
         ("Tenant", job.tenant.name),
         ("Owner", job.owner.username),
-        ("GPUs", "none" if job.gpus == [0] else gpus.removeprefix("needs ")),
+        ("GPUs", "none" if job.gpus == [0] else sizes(job.gpus)),
         ("Types", ", ".join(job.gpu_types) or ("any" if job.gpus != [0] else None)),
         ("Cores", _cores(job)),
         *((field.label, _plain(field, job)) for field in PLAIN if field.name not in OWN_WORDS),
@@ -111,8 +100,10 @@ def _array(job: Job) -> str | None:
     return f"{job.array_size} tasks{at_once}" if job.array_size else None
 
 
-def facts_make(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
-    shown: list[Fact] = [{"label": label, "value": value} for label, value in facts_asked(job, attempts)]
+def facts_make(job: Job, cores: str | None = None) -> list[Fact]:
+    """Return its facts. `cores`: the text about its cores, in place of the number asked."""
+    told = dict(facts_asked(job)) | ({"Cores": cores} if cores else {})
+    shown: list[Fact] = [{"label": label, "value": value} for label, value in told.items()]
     shown += _brought(job)
     shown += _sharing(job)
     if job.array_id:
@@ -120,6 +111,25 @@ def facts_make(job: Job, attempts: Sequence[Attempt]) -> list[Fact]:
             {"label": "Task of", "value": f"#{job.array_id}", "href": reverse("job-detail", args=[job.array_id])}
         )
     return [*shown, {"label": "Submitted", "value": "", "at": job.submitted_at.isoformat()}]
+
+
+def asked_make(job: Job, cores: str | None) -> dict[str, Any]:
+    """Fill the folded row of its request: all that it asked for, and in its closed line what most wants to be seen."""
+    facts = facts_make(job, cores)
+    told = {fact["label"]: fact["value"] for fact in facts}
+    words = [f"{told[label]} {word}".rstrip() for label, word in SEEN.items() if label in told]
+    words = [*words[:3], told["Cores"] if cores is None else f"cores: {cores}"] if "Cores" in told else words[:3]
+    return {"facts": facts, "words": ", ".join(words) or "nothing but its GPUs"}
+
+
+SEEN = {
+    "Memory": "of memory",
+    "Time limit": "at most",
+    "Disk": "of disk",
+    "Grace": "to stop",
+    "Model label": "",
+}
+"""The labels of the closed line, with the words behind their values."""
 
 
 def _sharing(job: Job) -> list[Fact]:
@@ -139,17 +149,17 @@ def _sharing(job: Job) -> list[Fact]:
     ]
 
 
-def _cores(job: Job) -> str | int | None:
+def _cores(job: Job) -> str | None:
     if not job.cores_per_gpu:
-        return job.cores
-    return f"{'exactly ' if job.cores_exactly else ''}{job.cores_per_gpu} a GPU"
+        return count_of(job.cores, "core") if job.cores else None
+    return f"{'exactly ' if job.cores_exactly else ''}{count_of(job.cores_per_gpu, 'core')} a GPU"
 
 
 def _grace(job: Job) -> str | None:
     """Say what it has from SIGTERM to SIGKILL, and whether it once needed more: where it may be stopped to run again."""
     if job.overran_epoch is not None:
         more = "; not resized again" if job.checkpointable and len(job.gpus) > 1 else ""
-        return f"{grace_of(job)} s, overrun by attempt {job.overran_epoch}{more}"
+        return f"{grace_of(job)} s, overrun by run {job.overran_epoch}{more}"
     return f"{grace_of(job)} s" if job.is_requeueable or job.grace_s is not None else None
 
 

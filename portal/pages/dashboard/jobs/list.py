@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -14,6 +13,8 @@ from portal.pages.dashboard.jobs.order import SORTS
 from portal.pages.dashboard.jobs.query import CATEGORIES, MINE, PAGE_ROWS, WITHIN, ListQuery
 from portal.pages.dashboard.jobs.rows import JobRow, rows_of
 from portal.pages.dashboard.jobs.saved import ALWAYS, COLUMNS, USUAL, columns_known
+from portal.pages.dashboard.parts.plain import reason_words
+from portal.pages.dashboard.templatetags.berth import STATES
 from portal.people.accounts.lists import columns_of, views_of
 from portal.people.tenants.models import Tenant, User
 from portal.people.tenants.selectors import WORK, may
@@ -38,9 +39,7 @@ CHIP_STATES = (
     S.CANCELLED,
     S.NODE_FAIL,
 )
-ARRAYS_NOTE = "An array is one row; the queue counts its tasks."
-FILTERS_NOTE = "Filters are in the address."
-FORM = {"owner", "node", "label", "category", "when", "within", "since", "until"}
+FORM = {"tenant", "reason", "owner", "node", "label", "category", "when", "within", "since", "until"}
 SHARES_MOST = 20
 """Tenants to choose from; a reader with more (an operator) shares no view."""
 
@@ -50,7 +49,6 @@ TIME_WORDS = {"submitted": "Submitted", "started": "Started", "ended": "Ended"}
 
 def list_context(*, user: User, query: ListQuery) -> dict[str, Any]:
     """Fill the list's page. Raises NotFound for a saved view that is not the reader's."""
-    began = time.perf_counter()
     views = list(views_of(user))
     view = _view_open(views, query)
     columns = columns_known(view.columns if view else columns_of(user))
@@ -58,24 +56,19 @@ def list_context(*, user: User, query: ListQuery) -> dict[str, Any]:
     total = query.counted(counts)
     first = (query.page - 1) * PAGE_ROWS
     rows = rows_of(query.page_of_jobs(user=user, counts=counts))
-    shown = _columns_shown(columns, rows)
     tenants = list(Tenant.objects.visible_to(user))
+    shown = _columns_shown(columns, rows, alone=len(tenants) == 1)
     return {
         "owners": _owners(query),
         "chips": _chips(counts.states, query),
         "search": query.q,
         "hidden_filters": [(name, value) for name, value in query.chosen().items() if name != "q"],
-        "filters": _filters(tenants=[tenant.name for tenant in tenants], query=query, reasons=counts.reasons),
-        "fields": _fields(query),
-        "order_note": f"{ARRAYS_NOTE} {FILTERS_NOTE}"
-        if query.sort
-        else f"Waiting first, then running, then ended. {ARRAYS_NOTE} {FILTERS_NOTE}",
+        "fields": _fields(query, tenants=[tenant.name for tenant in tenants], reasons=counts.reasons),
         "columns": [_head(key, query) for key in shown],
         "picker": _picker(columns, view),
         "views": _views(views, view, user=user, tenants=tenants),
         "rows": rows,
         "paging": _paging(query, first=first, shown=len(rows), total=total),
-        "query_ms": round((time.perf_counter() - began) * 1000),
         "empty": _empty(query),
         "csv_url": reverse("job-csv") + query.query(page=""),
         "query": query.query(page=query.page if query.page > 1 else ""),
@@ -89,10 +82,14 @@ def _view_open(views: Sequence[JobView], query: ListQuery) -> JobView | None:
     return found
 
 
-def _columns_shown(columns: Sequence[str], rows: Sequence[JobRow]) -> list[str]:
-    """Leave out the progress where no row has any; tell opened arrays which columns their tasks are to have."""
+def _columns_shown(columns: Sequence[str], rows: Sequence[JobRow], *, alone: bool) -> list[str]:
+    """Leave out the progress where no row has any, and from the usual columns the tenant of a reader with one (`alone`).
+
+    Tell opened arrays which columns their tasks are to have.
+    """
     has_progress = any(row["array"] or row["progress_percent"] is not None for row in rows)
-    shown = [name for name in columns if name != "progress" or has_progress]
+    without = {"progress": not has_progress, "tenant": alone and list(columns) == list(USUAL)}
+    shown = [name for name in columns if not without.get(name)]
     for row in rows:
         if row["array"]:
             row["array"]["tasks_url"] += f"?{urlencode({'columns': ','.join(shown)})}"
@@ -129,10 +126,14 @@ def _views(views: Sequence[JobView], view: JobView | None, *, user: User, tenant
     }
 
 
-def _fields(query: ListQuery) -> dict[str, Any]:
-    """Return the form of further filters (choices: value, words, selected), and those in force with the address without each."""
+def _fields(query: ListQuery, *, tenants: Sequence[str], reasons: Mapping[str, int]) -> dict[str, Any]:
+    """Return the form of filters (choices: value, words, selected), and those in force with the address without each."""
     named = {"owner": "" if query.owner == MINE else query.owner, "node": query.node, "label": query.label}
     on = [(name.title(), value, query.url(**{name: ""})) for name, value in named.items() if value]
+    if query.tenant:
+        on.append(("Tenant", query.tenant, query.url(tenant="")))
+    if query.reason:
+        on.append(("Waits", reason_words(query.reason), query.url(reason="")))
     if query.looked:
         on.append(("Bad end", "not looked at", query.url(looked="")))
     if query.category:
@@ -145,6 +146,10 @@ def _fields(query: ListQuery) -> dict[str, Any]:
         "owner": named["owner"],
         "node": query.node,
         "label": query.label,
+        "tenant": [(name, name, name == query.tenant) for name in tenants if len(tenants) > 1],
+        "reason": [
+            (code, f"{reason_words(code)}, {count}", code == query.reason) for code, count in sorted(reasons.items())
+        ],
         "since": query.since,
         "until": query.until,
         "category": [(name, name, name == query.category) for name in CATEGORIES],
@@ -182,7 +187,7 @@ def _chips(counts: Mapping[str, int], query: ListQuery) -> list[dict[str, Any]]:
     chips += [
         {
             "state": state.value,
-            "label": state.label,
+            "label": STATES[state.value][1],
             "count": counts.get(state.value, 0),
             "url": query.url(state=state.value),
             "selected": state.value in query.states,
@@ -191,33 +196,6 @@ def _chips(counts: Mapping[str, int], query: ListQuery) -> list[dict[str, Any]]:
         if counts.get(state.value) or state.value in query.states
     ]
     return chips
-
-
-def _filters(*, tenants: Sequence[str], query: ListQuery, reasons: Mapping[str, int]) -> list[dict[str, Any]]:
-    menus = (
-        [_menu("Tenant", "tenant", query.tenant, [(name, None) for name in tenants], query)] if len(tenants) > 1 else []
-    )
-    return [*menus, _menu("Reason", "reason", query.reason, sorted(reasons.items()), query)]
-
-
-def _menu(
-    label: str, name: str, value: str, options: Sequence[tuple[str, int | None]], query: ListQuery
-) -> dict[str, Any]:
-    choices: list[Choice] = []
-    for option, count in options:
-        choice: Choice = {
-            "value": option,
-            "label": option,
-            "selected": option == value,
-            "url": query.url(**{name: option}),
-        }
-        choices.append(choice | {"count": count} if count is not None else choice)
-    return {
-        "label": label,
-        "value": value or "any",
-        "choices": choices,
-        "clear_url": query.url(**{name: ""}) if value else None,
-    }
 
 
 def _head(key: str, query: ListQuery) -> dict[str, Any]:

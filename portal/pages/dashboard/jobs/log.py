@@ -28,7 +28,6 @@ LOOK_BYTES = 1024 * 1024
 UNCOUNTED = "-"
 """In a cursor: the first read began within the log, so nobody counted the lines before."""
 _CURSOR = re.compile(rf"(\d{{1,15}}|{UNCOUNTED})\.(\d{{1,15}})\.(\d{{1,15}})\Z", re.ASCII)
-_LEVEL = re.compile(r"\b(?:(ERROR|CRITICAL|FATAL|Traceback)|(WARN)(?:ING)?|(INFO))\b")
 
 
 def log_page(*, job: Job, attempt: int | None, rank: int, stream: str, cursor: str) -> dict[str, Any]:
@@ -65,7 +64,7 @@ def _rows(count: int | None, lines: list[Line]) -> list[dict[str, Any]]:
 
 def _row(number: int | None, line: Line) -> dict[str, Any]:
     text = line_shown(line.cut.data)[:LINE_CHARS]
-    return {"n": number, "at": line.at.isoformat(), "level": _level(text), "stream": line.stream, "text": text}
+    return {"n": number, "at": line.at.isoformat(), "stream": line.stream, "text": text}
 
 
 def _tail(log: BothStreams) -> tuple[int | None, Cursor]:
@@ -87,10 +86,3 @@ def log_parts(*, job: Job, epoch: int | None, profile: bool = False) -> list[tup
         return []
     rows = LogChunk.objects.filter(attempt=part.attempt).order_by("rank", "-stream")
     return list(rows.values_list("rank", "stream").distinct())
-
-
-def _level(text: str) -> str | None:
-    found = _LEVEL.search(text[:200])
-    if found is None:
-        return None
-    return "ERROR" if found[1] else "WARN" if found[2] else "INFO"

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.pages.dashboard.parts.formatting import count_of, memory, number, share
+from portal.pages.dashboard.parts.plain import waited_times
 from portal.planning.rounds.read.figures import QUEUES
+from portal.planning.rounds.read.lengths import SOURCES
 
 if TYPE_CHECKING:
     from portal.pages.dashboard.parts.context import Fact, Rich
@@ -23,6 +25,7 @@ OTHERWISE = {
     "solver": "the search stopped at its gap or limit before trying it",
 }
 NODES_SHOWN = 2
+SIDES = {"front": "first", "backfill": "after others", "outside": "others come first"}
 
 
 def numbers_make(job: Job, why: dict[str, Any]) -> dict[str, Any] | None:
@@ -34,15 +37,21 @@ def numbers_make(job: Job, why: dict[str, Any]) -> dict[str, Any] | None:
     if not job.shareable:  # windows hand out whole GPUs
         facts.append(_window(why))
     return {
+        "words": _words(why),
         "figures": [fact for fact in facts if fact],
         "throughput_unit": "samples/s"
         if any(each["source"] in MEASURED for each in why["candidates"] or ())
-        else "speed, assumed",
+        else "speed",
         "candidates": [_shared(each, job) if job.shareable else each for each in _candidates(why)],
         "classes": _classes(why),
         "binding": _binding(why),
         "json_url": reverse("job-explain", args=[job.number]),
     }
+
+
+def _words(why: dict[str, Any]) -> str:
+    place = f"place {number(why['place'])} of {number(why['queue_length'])}" if why["place"] is not None else ""
+    return "; ".join(filter(None, (waited_times(why["latency_ratio"]), place))) or "the last planning"
 
 
 def span_words(seconds: float) -> str:
@@ -55,14 +64,13 @@ def _age(why: dict[str, Any]) -> Fact:
     return {
         "label": "Age, expected run time",
         "value": span_words(why["age_s"]),
-        "note": f"source: {why['age_source']}" if why["age_source"] else None,
+        "note": SOURCES.get(why["age_source"], why["age_source"]) or None,
     }
 
 
 def _ratio(why: dict[str, Any]) -> Fact | None:
-    if why["latency_ratio"] is None:
-        return None
-    return {"label": "Latency ratio", "value": f"{why['latency_ratio']:.2f}", "note": "wait / age"}
+    ratio = why["latency_ratio"]
+    return None if ratio is None else {"label": "Wait over run time", "value": f"{ratio:.2f}", "note": None}
 
 
 def _place(why: dict[str, Any]) -> Fact | None:
@@ -89,7 +97,7 @@ def _window(why: dict[str, Any]) -> Fact | None:
     if window:
         asked = "" if window["counted"] is None else f": {window['counted']} asked"
         note = f"closes at {count_of(window['capacity'], 'GPU')}{asked}"
-    return {"label": "Window", "value": why["side"], "note": note}
+    return {"label": "Looked at", "value": SIDES.get(why["side"], why["side"]), "note": note}
 
 
 # ---- candidates ------------------------------------------------------------------------------------------------------
@@ -202,18 +210,15 @@ def binding_words(binding: dict[str, Any] | None) -> str:
 
 
 def _binding(why: dict[str, Any]) -> Rich | None:
-    _rejected, larger = why["best_rejected"], why.get("larger_sentence")
-    if larger:
-        return [{"text": f"{larger} "}, *(_bound(why) or [])]
-    return _bound(why)
+    larger = why.get("larger_sentence")
+    return [{"text": f"{larger} "}, *(_bound(why) or [])] if larger else _bound(why)
 
 
 def _bound(why: dict[str, Any]) -> Rich | None:
     rejected = why["best_rejected"]
     if not rejected or not rejected["binding"]:
         return None
-    as_of = f" As of planning {why['detail_planning']}." if why["detail_planning"] != why["planning"] else ""
     return [
         {"text": "Binding constraint: ", "bold": True},
-        {"text": f"{_configuration(rejected)} {binding_words(rejected['binding'])}.{as_of}"},
+        {"text": f"{_configuration(rejected)} {binding_words(rejected['binding'])}."},
     ]

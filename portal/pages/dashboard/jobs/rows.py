@@ -9,10 +9,13 @@ from django.db.models import F, Prefetch
 from django.urls import reverse
 from django.utils import timezone
 
-from portal.pages.dashboard.parts.expected import expected_end, starts_make
-from portal.planning.estimation.selectors import progress_fractions
+from portal.pages.dashboard.parts.expected import ends_make, starts_make
+from portal.pages.dashboard.parts.plain import sizes
+from portal.planning.estimation.selectors import length_is_told, progress_fractions
+from portal.planning.rounds.read.cores import cores_wanted_of
+from portal.planning.rounds.read.ends import expected_end, ran_s
 from portal.planning.rounds.read.forecasts import starts_of
-from portal.planning.rounds.read.selectors import cores_wanted_of, latency_ratio, waited_s
+from portal.planning.rounds.read.selectors import latency_ratio, waited_s
 from portal.work.jobs.models import Allocation, Attempt, Job
 from portal.work.jobs.states import FINAL, LIVE, QUEUED, RETRIED, JobState
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from portal.pages.dashboard.parts.context import Rich, Segment, StartsContext
+    from portal.pages.dashboard.parts.context import Rich, StartsContext
     from portal.planning.rounds.read.forecasts import Start
 
 S = JobState
@@ -43,12 +46,13 @@ class JobRow(TypedDict):
     state: str
     tenant: str
     owner: str
-    gpus: Rich  # "4", "CPU", or segments: bold "4", note " of {2, 4}"
+    gpus: Rich  # "4 or 8", "CPU", or what it holds, bold
     cores: int
     where: str | None  # nodes, when it has any
     reason: str | None
-    detail: str | None  # "#1036", "by ines.m, 12:58", "exit 1"
+    detail: str | None  # "by ines.m", "exit 1"
     waited_s: float | None
+    ran_s: float | None  # over all its runs
     lr: float | None
     progress_percent: float | None  # reported by the job itself
     started_at: str | None
@@ -75,6 +79,8 @@ def rows_of(jobs: Sequence[Job], *, task: bool = False) -> list[JobRow]:
     rows = [_row(job, last.get(job.pk), cores=wanted[job.pk], task=task) for job in jobs]
     for row, job in zip(rows, jobs, strict=True):
         row["progress_percent"] = 100 * done[job.pk] if job.pk in done else None
+        if attempt := last.get(job.pk) if job.state in LIVE else None:
+            row["ran_s"] = ran_s(job, attempt, now)
         row["starts"], row["ends"] = _foretold(job, last.get(job.pk), starts.get(job.pk), done.get(job.pk), now)
     return rows
 
@@ -84,16 +90,15 @@ def _foretold(
 ) -> tuple[StartsContext | None, dict[str, Any] | None]:
     """Return when a job probably starts and ends: only what is computed."""
     if job.state in LIVE and attempt is not None and not job.array_size:
-        end = expected_end(job, attempt, fraction, now)
-        return None, {"earliest": end.isoformat(), "latest": None, "said": "expected"} if end else None
-    runs_s = min(filter(None, (job.age_s, job.time_limit_s)), default=None) if job.age_s else None
+        return None, ends_make(expected_end(job, attempt, fraction, now))
+    known = job.age_s and length_is_told(job.age_source)
+    runs_s = min(filter(None, (job.age_s, job.time_limit_s)), default=None) if known else None
     if start is None or start.passed or start.latest_at is None or runs_s is None:
         return starts_make(start), None
     rest = timedelta(seconds=runs_s)
     return starts_make(start), {
         "earliest": (start.earliest_at + rest).isoformat(),
         "latest": (start.latest_at + rest).isoformat(),
-        "said": "its start range and its expected run time",
     }
 
 
@@ -114,6 +119,7 @@ def _row(job: Job, attempt: Attempt | None, *, cores: int, task: bool) -> JobRow
         "reason": job.reason or None if job.state in {S.PENDING, S.HELD} and not job.array_size else None,
         "detail": _detail(job),
         "waited_s": waited_s(job) if not job.array_size else None,
+        "ran_s": job.ran_s if job.started_at and not job.array_size else None,
         "lr": latency_ratio(job),
         "progress_percent": None,
         "started_at": job.started_at.isoformat() if job.started_at else None,
@@ -135,22 +141,19 @@ def _row(job: Job, attempt: Attempt | None, *, cores: int, task: bool) -> JobRow
 def _detail(job: Job) -> str | None:
     if job.state == S.HELD and job.held_by:
         return f"by {job.held_by}"
+    if job.state == S.FAILED and job.exit_code is not None and job.signal is None:
+        return f"exit code {job.exit_code}"
     if job.state in FINAL and job.state != S.COMPLETED:
         return job.end_detail or None
     return None
 
 
 def gpus_words(job: Job, attempt: Attempt | None) -> Rich:
-    sizes = ", ".join(map(str, job.gpus))
-    sizes = f"{{{sizes}}}" if len(job.gpus) > 1 else sizes
     if job.gpus == [0]:
         return "CPU"
-    if job.state in LIVE and attempt is not None:
-        held: list[Segment] = [{"text": str(attempt.gpus), "bold": True}]
-        return [*held, {"text": f" of {sizes}", "note": True}] if len(job.gpus) > 1 else held
-    if job.state in FINAL:
-        return str(attempt.gpus) if attempt else sizes
-    return [{"text": "needs ", "note": True}, {"text": sizes}]
+    if attempt is None or job.state not in LIVE | FINAL:
+        return sizes(job.gpus)
+    return [{"text": str(attempt.gpus), "bold": True}] if job.state in LIVE else str(attempt.gpus)
 
 
 def actions_of(job: Job) -> list[str]:

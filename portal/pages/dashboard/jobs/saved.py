@@ -40,15 +40,17 @@ COLUMNS = {
     "gpus": Column("GPUs", NUMBER),
     "cores": Column("Cores", NUMBER),
     "priority": Column("Priority", NUMBER),
-    "where": Column("Where, or why not", "b-drop"),
+    "where": Column("Where, or why it waits", "b-drop"),
+    "when": Column("When", "b-number"),
+    "ran": Column("Ran", NUMBER),
     "waited": Column("Waited", NUMBER),
-    "lr": Column("LR", "b-number"),
+    "lr": Column("Waited / run time", NUMBER),
     "progress": Column("Progress", "b-drop"),
     "submitted": Column("Submitted", NUMBER),
     "start": Column("Start", NUMBER),
     "end": Column("End", NUMBER),
 }
-USUAL = ("state", "job", "tenant", "owner", "gpus", "cores", "where", "waited", "lr", "progress", "start", "end")
+USUAL = ("state", "job", "tenant", "owner", "gpus", "where", "when", "ran")
 ALWAYS = "job"
 
 

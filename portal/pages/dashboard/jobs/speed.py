@@ -1,12 +1,12 @@
-"""A job's speed, as it measured it itself and as it was predicted, and how its cores were tuned."""
+"""A job's speed, as it measured it itself and as it was predicted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from portal.pages.dashboard.parts.formatting import count_of, number, share
 from portal.pages.dashboard.parts.neighbours import beside_words, place_of
 from portal.planning.estimation.selectors import progress_of
-from portal.work.jobs.models import CoreSearch
 from portal.work.jobs.states import FINAL
 
 if TYPE_CHECKING:
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
     from portal.pages.dashboard.parts.context import Fact
     from portal.planning.estimation.models import AttemptSpeed, JobProgress
-    from portal.work.jobs.models import Attempt, CoreStep, Job
+    from portal.work.jobs.models import Attempt, Job
 
+AS_EXPECTED = 0.03
 SOURCES: Mapping[str, str] = {
     "entity": "measured on this node",
     "type": "measured on this GPU type",
@@ -48,7 +49,23 @@ def speed_make(job: Job, attempts: Sequence[Attempt]) -> dict[str, Any] | None:
         facts.append(
             _fact("Records dropped", f"{dropped:,}", None, "what it wrote into BERTH_RECORDS_DIR was no record")
         )
-    return {"facts": facts, "rows": rows, "empty": empty}
+    return {"facts": facts, "rows": rows, "empty": empty, "words": _speed_words(rows)}
+
+
+def _speed_words(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the closed line: the speed of the last run that measured one, against what was expected."""
+    row = next((each for each in rows if each["measured"]), None)
+    if row is None:
+        return "the job records none"
+    said = f"{number(row['measured'])} samples/s on {count_of(row['gpus'], 'GPU')}"
+    off = row["deviation"]
+    if off is None:
+        return said
+    return f"{said}, {'as expected' if abs(off) < AS_EXPECTED else f'{share(abs(off))} {_side(off)} what was expected'}"
+
+
+def _side(off: float) -> str:
+    return "above" if off > 0 else "below"
 
 
 def _row(attempt: Attempt, speed: AttemptSpeed) -> dict[str, Any]:
@@ -114,54 +131,3 @@ def _fact(label: str, value: str, at: datetime | None, note: str | None = None) 
 def _words(seconds: float) -> str:
     minutes = seconds / 60
     return f"{minutes / 60:.1f} h" if minutes >= 60 else f"{minutes:.0f} min" if minutes >= 1 else "under a minute"
-
-
-OUTCOMES = {
-    CoreSearch.Outcome.FOUND: "found best",
-    CoreSearch.Outcome.LIMITED: "the best of what could be had",
-    CoreSearch.Outcome.SWITCHED_OFF: "core tuning was switched off before it was over",
-    CoreSearch.Outcome.UNANSWERED: "its node did not answer an order",
-    CoreSearch.Outcome.ENDED: "the attempt ended before it was over",
-}
-
-
-def tuning_make(attempts: Sequence[Attempt]) -> dict[str, Any] | None:
-    """Tell of the last attempt that has a search. `attempts` as `attempts_of` reads them."""
-    tuned = next((attempt for attempt in attempts if hasattr(attempt, "core_search")), None)
-    if tuned is None:
-        return None
-    search = tuned.core_search
-    steps = list(search.steps.all())
-    ended_well = search.outcome in {CoreSearch.Outcome.FOUND, CoreSearch.Outcome.LIMITED}
-    result = int(search.state["best"]) if ended_well else None
-    return {
-        "attempt": tuned.epoch,
-        "steps": [_step(step, result) for step in steps],
-        "most": max((step.cores_per_gpu for step in steps), default=1),
-        "fastest": max((step.samples_per_s or 0.0 for step in steps), default=0.0),
-        "by_throughput": search.signal == CoreSearch.Signal.THROUGHPUT,
-        "result": result,
-        "words": _tuned_words(search, result),
-    }
-
-
-def _a_gpu(cores: int) -> str:
-    return f"{cores} {'core' if cores == 1 else 'cores'} a GPU"
-
-
-def _tuned_words(search: CoreSearch, result: int | None) -> str:
-    if search.done_at is None:
-        return f"{_a_gpu(search.state['cores'])} now; each number is tried for {search.step_s:g} s"
-    outcome = OUTCOMES[CoreSearch.Outcome(search.outcome)]
-    return f"{_a_gpu(result)}: {outcome}" if result is not None else outcome
-
-
-def _step(step: CoreStep, result: int | None) -> dict[str, Any]:
-    return {
-        "number": step.number,
-        "cores": step.cores_per_gpu,
-        "utilisation": None if step.utilisation is None else 100 * step.utilisation,
-        "samples_per_s": step.samples_per_s,
-        "from_at": step.from_at.isoformat(),
-        "kept": step.cores_per_gpu == result,
-    }

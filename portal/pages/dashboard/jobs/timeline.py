@@ -151,7 +151,7 @@ def _attempt_spans(attempt: Attempt, now: datetime) -> list[dict[str, Any]]:
     begun = attempt.started_at or attempt.ended_at or now
     spans = [_span("starting", attempt.created_at, begun, attempt.gpus)]
     if attempt.started_at:
-        caption = f"attempt {attempt.epoch}, {nodes}"
+        caption = f"run {attempt.epoch}, {nodes}" if attempt.epoch > 1 else nodes
         label = f"{attempt.gpus} GPU{'s' if attempt.gpus != 1 else ''}" if attempt.gpus else "CPU"
         spans.append(_span("running", attempt.started_at, attempt.ended_at, attempt.gpus, label, caption))
     return spans

@@ -17,17 +17,19 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from portal.foundation.api.streams import Streamed, csv_lines
 from portal.foundation.bulk import among
 from portal.foundation.errors import BerthError, NotFound
-from portal.pages.dashboard.jobs.array.page import TaskQuery, array_context, folded_tasks
+from portal.pages.dashboard.jobs.array.page import array_context, folded_tasks
+from portal.pages.dashboard.jobs.array.query import TaskQuery
 from portal.pages.dashboard.jobs.figures import job_figure_make
+from portal.pages.dashboard.jobs.head import header_make
 from portal.pages.dashboard.jobs.list import list_context
 from portal.pages.dashboard.jobs.log import log_page, log_parts
 from portal.pages.dashboard.jobs.page import (
     artefacts_part,
     body_make,
     chain_part,
-    header_make,
     log_choices,
-    page_context,
+    over_part,
+    strip_part,
     timeline_part,
 )
 from portal.pages.dashboard.jobs.query import ListQuery
@@ -38,7 +40,7 @@ from portal.people.accounts.lists import looked_at
 from portal.people.tenants.selectors import zone_of
 from portal.planning.rounds.read.explained import explanation
 from portal.work.jobs.description import priority_parse
-from portal.work.jobs.listing import job_find
+from portal.work.jobs.listing import attempts_of, job_find
 from portal.work.jobs.log_reading import log_bytes, log_part
 from portal.work.jobs.services import control, retrying
 from portal.work.jobs.states import RETRIED, shell_code
@@ -58,6 +60,7 @@ DONE = {"cancel": "Cancelled", "hold": "Held", "release": "Released", "requeue":
 DONE |= {"priority": "Priority set"}
 FRAGMENTS: dict[str, Callable[[Job], Any]] = {"body": body_make, "timeline": timeline_part, "log": log_choices}
 FRAGMENTS |= {"artefacts": artefacts_part, "curves": artefacts_part, "chain": chain_part}
+FRAGMENTS |= {"over": over_part, "strip": strip_part}
 ARRAY_FRAGMENTS = {"header", "array", "tasks", "chain"}
 CSV_CHUNK = 2000
 BULK_MOST = 500
@@ -92,7 +95,9 @@ def job_detail(request: HttpRequest, number: str) -> HttpResponse:
         looked_at(user=request.user, job_ids=[job.pk], what="end")
     if job.array_size:
         return render(request, "jobs/array.html", array_context(job=job, query=TaskQuery.of(request.GET)))
-    return render(request, "jobs/detail.html", {"job": page_context(job=job, user=request.user)})
+    attempts = list(attempts_of(job))  # each with its nodes, GPUs and searches: several queries
+    shown = {**header_make(job, attempts, user=request.user), **body_make(job, attempts)}
+    return render(request, "jobs/detail.html", {"job": shown})
 
 
 def job_fragment(request: HttpRequest, number: str, name: str) -> HttpResponse:

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-LegendKind = Literal["line", "block", "dashed"]
-
 
 class Segment(TypedDict):
-    """A piece of a sentence; `code` prints a reason chip, `href` a link."""
+    """A piece of a sentence; `code` prints a reason's words, `href` a link; a `whole` one never breaks at a hyphen."""
 
     text: str
     bold: NotRequired[bool]
     note: NotRequired[bool]
     href: NotRequired[str]
     code: NotRequired[bool]
+    whole: NotRequired[bool]
 
 
 Rich = str | list[Segment]
@@ -37,6 +36,13 @@ class Choice(TypedDict):
     count: NotRequired[int]
 
 
+class Banner(TypedDict):
+    """One line above every page. `key`: by which the reader's browser puts it away; "": it goes when it is over."""
+
+    key: str
+    text: str
+
+
 class Shell(TypedDict):
     """Every signed-in page's frame, from a context processor, as `shell`; absent before sign-in and on error pages."""
 
@@ -49,43 +55,19 @@ class Shell(TypedDict):
     tenants: list[str]
     live_streams: list[str]  # "cluster", and "job:42" on a job's page; empty: the page is not live
     live_numbers: dict[str, int]  # last number of each stream when the page was rendered; a gap since then refetches
-    banner: str | None  # red bar on every page, e.g. single-account mode
-
-
-class GpuCell(TypedDict):
-    """One GPU. `active` = share of the last h it was allocated; `idle` = nobody holds it, and it is for no jobs that share."""
-
-    index: int
-    active: float | None
-    use_percent: float | None
-    memory_percent: float | None
-    idle: bool
-    sharing: NotRequired[bool]  # it is for jobs that share a GPU, and has none
-    tone: NotRequired[Literal["fail"]]  # an unhealthy GPU
-
-
-class GpuGroup(TypedDict):
-    """Neighbouring cells under one caption; made by `grouping.group_cells`."""
-
-    cells: list[GpuCell]
-    caption: str  # job's name; "a job of another tenant"; "idle 22 min"
-    job_id: int | str | None
-    job_url: str | None
-    note: str | None  # tenant; "22 idle cores"
+    banner: Banner | None
 
 
 class LegendItem(TypedDict):
     label: str
     token: str  # "plot-1"
-    kind: LegendKind
 
 
 class PlotContext(TypedDict):
     name: str
     title: str
     note: str
-    url: str  # answers figure JSON, see figures.py
-    legend: list[LegendItem]
+    url: str  # answers figure JSON, see lines.py
     height_px: NotRequired[int]
     refresh_s: NotRequired[int]  # seconds between two drawings
     topics: NotRequired[str]  # live topics that refetch the figure, default "planning metrics"
@@ -118,18 +100,18 @@ class StartsContext(TypedDict):
 
 
 class FieldContext(TypedDict):
-    """A form field. kind "checks" and "cards" give `choices`; `width` is columns out of 12."""
+    """A form field. kind "checks" and "select" give `choices`; `width` is columns out of 12."""
 
     name: str
     label: str
-    kind: Literal["text", "number", "textarea", "select", "check", "checks", "cards", "hidden"]
+    kind: Literal["text", "number", "textarea", "select", "check", "checks", "hidden"]
     value: str
     choices: NotRequired[list[Choice]]
     checked: NotRequired[bool]
     help: NotRequired[str | None]
     error: NotRequired[str | None]
     placeholder: NotRequired[str | None]
-    effect: NotRequired[str | None]  # hint cards: "-1 core"
+    effect: NotRequired[str | None]  # of a hint: "-1 core"
     mono: NotRequired[bool]
     required: NotRequired[bool]
     width: NotRequired[int]

@@ -41,6 +41,14 @@ def count_of(value: float, word: str) -> str:
     return f"{number(value)} {word}{'s' if value != 1 else ''}"
 
 
+COUNTED = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+def counted(value: int) -> str:
+    """0 -> "none", 1 -> "one", 12 -> "12": within a sentence."""
+    return COUNTED[value] if 0 <= value < len(COUNTED) else str(value)
+
+
 def memory(mib: float) -> str:
     """Memory that is counted in MiB: 8192 -> "8 GiB", 9001 -> "8.79 GiB"."""
     return f"{round(mib / GIB_MIB, 2):g} GiB"

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 APART = 1e-3
 Drawing = dict[str, Any]
 Row = tuple[float, float | None]
-Look = Literal["line", "steps", "pale", "edge"]
-"""How a line is drawn: `steps` dashed, for held resources; `pale` behind its smoothed line; `edge` only bounds a band."""
+Look = Literal["line", "steps", "area", "pale", "edge"]
+"""How a line is drawn: `area` in steps over a pale area; `steps` dashed, for held resources;
+`pale` behind its smoothed line; `edge` only bounds a band."""
 
 
 def line(

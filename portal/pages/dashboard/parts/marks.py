@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 if TYPE_CHECKING:
     from portal.planning.rounds.read.forecasts import Start
 
-SPARK_WIDTH, SPARK_HEIGHT = 160, 30
+SPARK_WIDTH, SPARK_HEIGHT = 300, 32
 TIMELINE_BASE, TIMELINE_UNIT = 46, 42  # y of the axis, height of the tallest bar, in px
 LOW_BAR = 16  # height of a stretch without GPUs of its own, in px
 ROOM_PERCENT = 5  # a bar narrower than this has no words
@@ -33,46 +33,31 @@ HATCH = SafeString(
 
 
 def sparkline(spark: dict[str, Any] | None, label: str) -> SafeString:
-    """A line that ends in a dot, or bars, on a baseline. Values that are None leave a gap."""
+    """A line from 0 to `high` over a pale area. Values that are None leave a gap."""
     if not spark:
         return SafeString("")
-    values = spark["values"]
-    low, high = spark["low"], max(spark["high"], spark["low"] + 1e-9)
-    heights = [None if v is None else (min(max(v, low), high) - low) / (high - low) for v in values]
-    draw = _spark_bars if spark["kind"] == "bars" else _spark_line
+    values, high = spark["values"], max(spark["high"], 1e-9)
+    step = SPARK_WIDTH / max(1, len(values) - 1)
+    line, area, before = "", "", None
+    for place, value in enumerate([*values, None]):
+        x = step * place
+        y = None if value is None else SPARK_HEIGHT - 1 - (SPARK_HEIGHT - 3) * min(1.0, max(0.0, value / high))
+        if y is not None:
+            line += f"{'M' if before is None else 'L'}{x:.1f} {y:.1f}"
+            area += f"M{x:.1f} {SPARK_HEIGHT}V{y:.1f}" if before is None else f"L{x:.1f} {y:.1f}"
+        elif before is not None:
+            area += f"V{SPARK_HEIGHT}Z"
+        before = y
     return format_html(
         '<svg class="b-spark b-spark-{}" viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}">'
-        '<path class="b-spark-base" d="M0 {}H{}"></path>{}</svg>',
+        '<path class="b-spark-area" d="{}"></path><path class="b-spark-line" d="{}"></path></svg>',
         spark["tone"],
         SPARK_WIDTH,
         SPARK_HEIGHT,
         label,
-        SPARK_HEIGHT - 0.5,
-        SPARK_WIDTH,
-        draw(heights),
+        area,
+        line,
     )
-
-
-def _spark_line(heights: list[float | None]) -> SafeString:
-    step = (SPARK_WIDTH - 8) / max(1, len(heights) - 1)
-    points = [(3 + step * i, 27 - 24 * h) if h is not None else None for i, h in enumerate(heights)]
-    path, pen = "", "M"
-    for point in points:
-        path += "" if point is None else f"{pen}{point[0]:.1f} {point[1]:.1f}"
-        pen = "M" if point is None else "L"
-    last = next((point for point in reversed(points) if point is not None), None)
-    dot = "" if last is None else f"M{last[0]:.1f} {last[1]:.1f}h0"
-    return format_html('<path class="b-spark-line" d="{}"></path><path class="b-spark-dot" d="{}"></path>', path, dot)
-
-
-def _spark_bars(heights: list[float | None]) -> SafeString:
-    step = SPARK_WIDTH / max(1, len(heights))
-    bars = (
-        (f"{step * i + step * 0.15:.1f}", f"{SPARK_HEIGHT - 1 - 24 * h:.1f}", f"{step * 0.7:.1f}", f"{24 * h:.1f}")
-        for i, h in enumerate(heights)
-        if h
-    )
-    return format_html_join("", '<rect class="b-spark-bar" x="{}" y="{}" width="{}" height="{}"></rect>', bars)
 
 
 def _part(value: float | None, total: float) -> float:
@@ -114,16 +99,6 @@ def stacked(parts: Sequence[tuple[str, float]], total: float | None, label: str)
         '<rect class="b-bar-track" width="100%"></rect>{}</svg>',
         label,
         rects,
-    )
-
-
-def round_bar(count: int | None, highest: float) -> SafeString:
-    height = 20 * _part(count, highest) / 100
-    return format_html(
-        '<svg class="b-round-bar" width="14" height="20" aria-hidden="true">'
-        '<rect width="14" y="{}" height="{}"></rect></svg>',
-        f"{20 - height:.1f}",
-        f"{height:.1f}",
     )
 
 

@@ -21,6 +21,7 @@ from portal.foundation.events.shared import STREAM, Sharing
 from portal.pages.dashboard.board.feed import facts_now
 from portal.people.tenants.models import Membership
 from portal.planning.rounds.models import Planning, Round
+from portal.planning.rounds.read.ends import ends_of
 from portal.planning.rounds.read.history import plannings_listed
 from portal.planning.rounds.read.kept import kept_now
 from portal.planning.rounds.settings.knobs import knobs_current
@@ -30,6 +31,7 @@ from portal.work.jobs.queue_counts import QueueCounts, QueueGroup, queue_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
 
     from django.http import HttpRequest
 
@@ -136,6 +138,16 @@ class Snapshot:
         return found
 
     @cached_property
+    def kept_counts(self) -> dict[str, int]:
+        """How many free GPUs of each node are kept for a job, by node name."""
+        return dict(zip(self.facts.names, self.facts.kept, strict=True))
+
+    @cached_property
+    def ends(self) -> dict[int, datetime]:
+        """When the jobs that hold something should end, by row id; of an array, the last that is known of its tasks."""
+        return ends_of([part.attempt for part in self.parts], self.now)
+
+    @cached_property
     def intervals(self) -> dict[int, list[Interval]]:
         ids = None if self.names is None else self._node_ids
         return gpu_intervals(since=self.since, node_ids=ids)
@@ -172,10 +184,6 @@ class Snapshot:
     @property
     def gpus_held(self) -> int:
         return sum(self.facts.gpus_held)
-
-    def live_gpus(self, node: Node) -> dict[str, dict[str, float]]:
-        """Return the node's last sample by GPU index; {} when it is too old."""
-        return node.live_gpus
 
 
 def shared_html(

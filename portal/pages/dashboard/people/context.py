@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 from django.utils.safestring import mark_safe
 
 from portal.pages.dashboard.parts.waiting import near
+from portal.pages.dashboard.people.agents import agent_words
+from portal.pages.dashboard.people.declared import declared_shorter
 from portal.people.accounts.members import DAYS, invitations_open, members_of
 from portal.people.accounts.models import SecondFactor
 from portal.people.accounts.second import factor_picture, factor_uri, readable, required_missing
@@ -42,7 +44,11 @@ def account_context(
         **_notifications(request.user),
         "time_zone": request.user.time_zone,
         "time_zones": time_zones(),
-        "sessions": [(row, row.session_key == request.session.session_key) for row in sessions_of(request.user)],
+        "fields_wrong": error is not None and error.field in labels,
+        "sessions": [
+            (row, agent_words(row.browser), row.session_key == request.session.session_key)
+            for row in sessions_of(request.user)
+        ],
         "memberships": list(
             Membership.objects.filter(user=request.user).select_related("tenant").order_by("tenant__name")
         ),
@@ -114,6 +120,7 @@ def tenant_context(user: User, tenant: Tenant, link: str | None = None) -> dict[
         "invitations": list(invitations_open(tenant).select_related("made_by")) if manages else [],
         "quotas": _quotas(tenant),
         "artefacts": _artefacts(tenant),
+        "shorter": declared_shorter(tenant),
         "link": link,
         **_secrets(user, tenant),
         **(_hooks(tenant=tenant) if manages else {}),
@@ -148,6 +155,6 @@ def _quotas(tenant: Tenant) -> list[dict[str, Any]]:
     rows = (
         ("GPUs at one time", use.gpus, tenant.gpu_quota),
         ("CPU cores at one time", use.cores, tenant.core_quota),
-        ("Jobs waiting", use.queued_jobs, tenant.queued_jobs_quota),
+        ("jobs waiting", use.queued_jobs, tenant.queued_jobs_quota),
     )
     return [{"label": label, "used": used, "quota": quota, "near": near(used, quota)} for label, used, quota in rows]

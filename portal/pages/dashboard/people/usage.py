@@ -65,7 +65,7 @@ def tenant_usage(request: HttpRequest, name: str) -> HttpResponse:
 def _row(row: UsageRow) -> dict[str, Any]:
     return {
         "user": row.user,
-        "category": row.category or "not said",
+        "category": row.category or "no kind given",
         "attempts": row.attempts,
         "gpu": _hours(row.gpu_hours),
         "idle": None if _idle(row) is None else _hours(row.idle_gpu_hours),
@@ -86,7 +86,7 @@ def _tiles(usage: Usage) -> list[tuple[str, str, str]]:
     return [
         ("GPU hours", _hours(total.gpu_hours), f"of {people} {'person' if people == 1 else 'people'}"),
         ("Idle of them", *idle),
-        ("Not measured", _hours(total.unmeasured_gpu_hours), "still running, or no agent told"),
+        ("Not measured", _hours(total.unmeasured_gpu_hours), "still running, or no figures came"),
         ("Core hours", _hours(total.core_hours), "of all jobs"),
     ]
 

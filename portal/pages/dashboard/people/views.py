@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
+from django.contrib.auth.views import LoginView
 from django.shortcuts import redirect, render
-from django.urls import reverse
+from django.urls import Resolver404, resolve, reverse
 from django.views.decorators.cache import never_cache
 
 from portal.foundation.api.throttles import PasswordThrottle, throttle_check
@@ -27,6 +29,8 @@ from portal.people.tenants.selectors import MEANINGS, tenant_find
 
 if TYPE_CHECKING:
     from django.http import HttpRequest, HttpResponse
+
+    from portal.people.accounts.models import Invitation
 
 
 # ---- account ---------------------------------------------------------------------------------------------------------
@@ -148,6 +152,22 @@ def invitation_end(request: HttpRequest, name: str, number: int) -> HttpResponse
     invitation_withdraw(tenant=found, number=number, actor=request.user)
     messages.success(request, "The invitation is withdrawn; its link no longer works.")
     return redirect("tenant", name=name)
+
+
+class SignIn(LoginView):
+    """Sign in. Whoever comes from an invitation's link reads who invites, and so whom to ask for an account."""
+
+    def get_context_data(self, **context: Any) -> dict[str, Any]:
+        return super().get_context_data(**context) | {"invitation": _invited(self.get_redirect_url())}
+
+
+def _invited(url: str) -> Invitation | None:
+    """Return the open invitation at this address; None for any other address, and for a link that works no more."""
+    try:
+        match = resolve(urlsplit(url).path)
+        return invitation_find(match.kwargs["secret"]) if match.url_name == "invitation" else None
+    except (Resolver404, NotFound, ValueError):
+        return None
 
 
 @never_cache

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def queue(request: HttpRequest) -> HttpResponse:
-    """Show each array's order, or with `?fragment=arrays` only that part, for live updates."""
+    """Show who waits, or with `?fragment=list` only that part, for live updates."""
     fragment = request.GET.get("fragment")
-    if fragment not in {None, "arrays"}:
+    if fragment not in {None, "list"}:
         raise NotFound("fragment")
     if fragment is None:
         page_follow(request, "cluster")
     context = {"queue": queue_context(Snapshot(request.user), request.GET)}
-    return render(request, "queue/_arrays.html" if fragment else "queue/page.html", context)
+    return render(request, "queue/_list.html" if fragment else "queue/page.html", context)

@@ -137,10 +137,10 @@ def _figures(planning: Planning) -> list[Fact]:
             "jobs of the window, for want of time; the gap is without them",
         ),
         _fact("In all", _ms(planning.load_s + planning.plan_s + planning.apply_s), timing),
-        _fact("GPUs allocated", metrics.get("gpus_allocated"), f"of {metrics.get('gpus_total')} after it"),
+        _fact("GPUs held", metrics.get("gpus_allocated"), f"of {metrics.get('gpus_total')} after it"),
         _fact("Fragments", fragments_of(metrics), None),
-        _fact("RAQLR", _ratio(metrics.get("raqlr")), _recent(metrics)),
-        _fact("Live LR", _ratio(metrics.get("live_lr_mean")), "mean of those that still wait"),
+        _fact("Wait over run time", _ratio(metrics.get("raqlr")), _recent(metrics)),
+        _fact("Wait over run time so far", _ratio(metrics.get("live_lr_mean")), "mean of those that wait"),
     ]
     return [fact for fact in facts if fact["value"] != "None"]
 
@@ -167,7 +167,11 @@ def _count(count: int | None, noun: str) -> str | None:
 
 
 def _recent(metrics: dict[str, Any]) -> str | None:
-    return f"h = {metrics['raqlr_hours']:g} h, m = {metrics['raqlr_jobs']}" if metrics.get("raqlr_hours") else None
+    return (
+        f"mean of {count_of(metrics['raqlr_jobs'], 'job')} that ended in {metrics['raqlr_hours']:g} h"
+        if metrics.get("raqlr_hours")
+        else None
+    )
 
 
 def _parameters(planning: Planning) -> list[Fact]:

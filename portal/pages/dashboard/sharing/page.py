@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 from django.utils import timezone
 
-from portal.pages.dashboard.parts import figures
+from portal.pages.dashboard.parts import lines
 from portal.pages.dashboard.parts.formatting import number
 from portal.pages.dashboard.sharing.proposals import proposals_context
 from portal.pages.dashboard.sharing.rows import SharedNow, cells, decision_row, pairs_on, verdict
@@ -156,32 +156,34 @@ def compared_context(asked: Asked) -> dict[str, Any]:
 
 
 def _plot(asked: Asked, pair: Pair) -> dict[str, Any]:
-    lines = [(pair.acting, "plot-1"), (pair.shadow, "plot-4"), ("alone", "text-2")]
     return {
         "name": "use",
         "title": "Use gained against exclusive",
         "note": "%, of GPUs with jobs; expected by what their jobs used before",
         "url": reverse("sharing-figure") + asked.url(only="").removeprefix(reverse("sharing")),
-        "legend": [{"label": label, "token": token, "kind": "line"} for label, token in lines],
+        "height_px": 176,
         "topics": "sharing",
     }
 
 
-def use_figure(asked: Asked) -> figures.Figure:
-    """Return the course of expected use; empty while nothing was compared."""
+def use_figure(asked: Asked) -> lines.Drawing:
+    """Return the course of expected use; without lines while nothing was compared."""
+    span = (asked.since.timestamp(), asked.now.timestamp())
+    percent = {"low": 0, "high": 100, "ticks": [0, 50, 100], "unit": "%", "digits": 0}
     if asked.pair is None:
-        return figures.course([], start=asked.since.isoformat(), end=asked.now.isoformat(), high=100.0)
+        return lines.over_time([], span, percent)
     course = use_course(asked.pair, since=asked.since)
+    at = [each["at"].timestamp() for each in course]
     kinds = (
         (asked.pair.acting, "plot-1", "acting", "use"),
         (asked.pair.shadow, "plot-4", "shadow", "use"),
         ("alone", "text-2", "acting", "alone"),
     )
-    lines = [
-        (label, token, [(each["at"].isoformat(), each[side].get(name)) for each in course])
+    drawn = [
+        lines.line(label, token, at, [each[side].get(name) for each in course], end=label)
         for label, token, side, name in kinds
     ]
-    return figures.course(lines, start=asked.since.isoformat(), end=asked.now.isoformat(), high=100.0)
+    return lines.over_time(drawn, span, percent, right_px=90)
 
 
 def matrix_context(limit: float | None) -> dict[str, Any]:

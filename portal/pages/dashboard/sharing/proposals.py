@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from django.urls import reverse
 
 from portal.foundation.errors import NotFound
+from portal.pages.dashboard.parts import lines
 from portal.pages.dashboard.parts.formatting import number
 from portal.planning.sharing.models import Proposal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from portal.pages.dashboard.parts.figures import Figure
+    from portal.pages.dashboard.parts.lines import Drawing
 
 S = Proposal.State
 SHOWN = 5
@@ -59,7 +60,15 @@ def _row(row: Proposal) -> dict[str, Any]:
             for name, told in row.judged.items()
         ],
         "ready": row.state == S.READY,
-        "curve_url": reverse("sharing-curve", args=[row.pk]) if row.curve else None,
+        "curve": {
+            "title": "Learning curve",
+            "note": "mean reward of an episode, by update",
+            "url": reverse("sharing-curve", args=[row.pk]),
+            "topics": "never",
+            "height_px": 160,
+        }
+        if row.curve
+        else None,
     }
 
 
@@ -72,12 +81,10 @@ def _record(about: Mapping[str, Any]) -> str:
     )
 
 
-def curve_figure(number_of: int) -> Figure:
+def curve_figure(number_of: int) -> Drawing:
     """Return the learning curve: the mean reward of an episode by update. Raises NotFound."""
     curve = Proposal.objects.filter(pk=number_of).values_list("curve", flat=True).first()
     if not curve:
         raise NotFound("proposal")
-    line = {"color": "plot-1", "width": 1.8}
-    trace = {"type": "scatter", "mode": "lines", "name": "mean reward", "x": [*range(1, len(curve) + 1)], "y": curve}
-    layout = {"xaxis": {"title": {"text": "update"}}, "yaxis": {}, "meta": {"right_px": 44}}
-    return {"data": [trace | {"line": line}], "layout": layout}
+    line = lines.line("mean reward", "plot-1", [*range(1, len(curve) + 1)], curve, end=True)
+    return {"x": {"kind": "update"}, "y": {}, "lines": [line]}

@@ -49,7 +49,7 @@ LIFETIMES = {"30": "30 days", "90": "90 days", "365": "a year", "": "never"}
 SCOPE_NOTES = {
     "jobs:read": "list and show jobs, read logs, members and usage",
     "jobs:write": "submit, cancel, hold, release, requeue, retry",
-    "cluster:read": "nodes, rounds, metrics",
+    "cluster:read": "nodes, and figures over time",
     "simulations:read": "the laboratory's simulations and traces",
     "simulations:write": "simulate, cancel, share, upload traces, delete",
     "members:write": "as a manager: invite, change roles, remove members",

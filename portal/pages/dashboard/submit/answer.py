@@ -1,83 +1,124 @@
-"""The cards beside the form: how a planning would treat the job now, and the same request as text for a shell and for Python."""
+"""The answer beside the form: when the job would start and be over, and the same request as text for a shell and for Python."""
 
 from __future__ import annotations
 
 import json
 import shlex
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from django.utils import timezone
-
-from portal.pages.dashboard.parts.expected import starts_make
-from portal.pages.dashboard.queue.page import record_words
+from portal.pages.dashboard.parts.formatting import count_of, duration
+from portal.pages.dashboard.parts.plain import reason_words
+from portal.pages.dashboard.submit.form import GPU_COUNTS, write_value
+from portal.pages.dashboard.submit.reading import form_field_of
+from portal.people.tenants.models import Tenant
+from portal.planning.rounds.asking.alternatives import alternatives_find
 from portal.planning.rounds.asking.dryrun import dry_run as plan_dry_run
-from portal.planning.rounds.read.figures import queue_words
-from portal.planning.rounds.read.forecasts import Start, forecast_record
 from portal.planning.rounds.settings.knobs import knobs_current
+from portal.work.jobs.declaration.table import BY_NAME, INPUTS
 from portal.work.jobs.services.submission import submission_check
+from portal.work.jobs.use import WHOLE, tenants_use
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from django.http import HttpRequest, QueryDict
 
     from portal.foundation.errors import BerthError
-    from portal.pages.dashboard.parts.context import Fact, StartsContext
     from portal.people.tenants.models import User
+    from portal.work.jobs.description import JobDescription
+
+
+OTHERS_MAX = 2
+CHANGES = {
+    "no-node-with-type": "Choose another type of GPU.",
+    "software-missing": "Choose other software.",
+    "not-enough-memory": "Ask for less memory.",
+    "not-enough-cores": "Ask for fewer cores.",
+    "not-enough-idle-gpus": "Ask for fewer GPUs.",
+    "gpus-scattered": "Ask for fewer GPUs.",
+    "no-shared-gpu": "Ask for a smaller part of a GPU.",
+}
+"""A change that may help where the cluster as it is cannot hold a job, by the reason."""
 
 
 def dry_run_context(user: User, description: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of a planning of a valid description now. Raises BerthError where it is refused after all."""
+    """Return the verdict of a planning of a valid description now. Raises BerthError where it is refused after all."""
     tenant, parsed = submission_check(user=user, description=description, r_num=knobs_current()["r_num"])
     answer = plan_dry_run(description=parsed, tenant=tenant, user=user)
-    none = "part of a GPU" if parsed.shareable else "CPU"
-    rows: list[dict[str, Any]] = [
-        {
-            "configuration": f"{part['node']} \u00d7 {part['gpus'] or none}",
-            "text": f"{part['cores']} core{'s' if part['cores'] != 1 else ''}",
-        }
-        for part in answer["placement"] or []
-    ]
-    place: list[Fact] = []
-    if answer["place"]:
-        place.append({"label": "Place", "value": queue_words(answer).removeprefix("place ")})
-    unit = "Cores" if parsed.gpus == (0,) else "Cores a GPU"
-    return {
-        "at": answer["at"].isoformat(),
-        "outcome": "placeable" if answer["placeable"] else "waits",
-        "word": "Placeable" if answer["placeable"] else "Would wait",
-        "sentence": answer["sentence"].replace("Placed on", "The next planning would place it on"),
-        "rows": rows,
-        "starts": _starts(answer),
-        "facts": [
-            *place,
-            {"label": f"{unit} wanted", "value": str(answer["cores"])},
-            {"label": "Tenant", "value": tenant.name},
-        ],
-    }
+    over, limit_s, start = answer["over_at"], parsed.job_fields()["time_limit_s"], answer["start"]
+    verdict: dict[str, Any] = {"over": over and over.isoformat(), "asks_others": parsed.gpus != (0,)}
+    verdict["similar"] = similar_context(answer["similar"])
+    if answer["placeable"]:
+        until = answer["at"] + timedelta(seconds=limit_s) if limit_s and not over else None
+        said = {"tone": "run", "title": "Starts at once", "place": _place(answer["placement"], parsed)}
+        note = _holds(tenant, answer["placement"], parsed)
+        if not over and not until and not answer["similar"]:
+            note = f"Give an expected duration to see when it ends. {note}"
+        return verdict | said | {"until": until and until.isoformat(), "note": note}
+    cause = reason_words(answer["reason"], answer["figures"], tenant=tenant.name)
+    verdict["cause"] = f"{cause[:1].upper()}{cause[1:]}"
+    if start is None and (answer["reason"] == "no-node-with-type" or answer["figures"].get("ever") is False):
+        note = CHANGES.get(answer["reason"], "")
+        return verdict | {"tone": "fail", "title": "Cannot start", "anyway": True, "over": None, "note": note}
+    if start is None or start["median_at"] is None:
+        return verdict | {"tone": "wait", "title": "Waits", "over": None, "note": "When it starts is not known yet."}
+    times = {name: start[f"{name}_at"] and start[f"{name}_at"].isoformat() for name in ("earliest", "median", "latest")}
+    return verdict | times | {"tone": "wait", "title": "Starts about", "at": times["median"]}
 
 
-def _starts(answer: dict[str, Any]) -> StartsContext | None:
-    """Return the expected start of a job that would wait."""
-    if answer["placeable"] or answer["start"] is None:
+def similar_context(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the run times of similar jobs in words, and their middle as the field of the expected duration has it."""
+    if found is None:
         return None
-    found = starts_make(Start(answer["at"], **answer["start"], passed=False))
-    return {**found, "record": record_words(forecast_record())} if found else None
+    low, high = duration(found["low_s"]), duration(found["high_s"])
+    took = f"took {low}" if low == high else f"mostly took {low} to {high}"
+    fields = {"expected_duration_s": write_value(BY_NAME["expected_duration_s"], found["declare_s"])}
+    return {"words": f"{found['words']} {took}.", "middle": duration(found["declare_s"]), "fields": fields}
+
+
+def _place(pieces: Sequence[Mapping[str, Any]], parsed: JobDescription) -> str:
+    """Return as: on rtx-02 with 2 GPUs. The count of a job that accepts one only is not said again."""
+    gpus = sum(piece["gpus"] for piece in pieces)
+    size = f" with {count_of(gpus, 'GPU')}" if len(parsed.gpus) > 1 else ""
+    names = [piece["node"] for piece in pieces]
+    where = f"on {' and '.join(names)}" if len(names) < 3 else f"on {len(names)} nodes"
+    return f"{'its first run ' if parsed.array_size else ''}{where}{size}"
+
+
+def _holds(tenant: Tenant, pieces: Sequence[Mapping[str, Any]], parsed: JobDescription) -> str:
+    """Return as: vision-lab then holds 10 of its 20 GPUs. Nothing for a job without GPUs."""
+    more = sum(piece["gpus"] for piece in pieces) or float(parsed.job_fields().get("gpu_compute") or 0) / WHOLE
+    if not more:
+        return ""
+    held = tenants_use(Tenant.objects.filter(pk=tenant.pk))[tenant.pk].gpus + more
+    whole = f"{held:g} of its {count_of(tenant.gpu_quota, 'GPU')}" if tenant.gpu_quota else count_of(held, "GPU")
+    return f"{tenant.name} then holds {whole}."
 
 
 def refused_context(problems: list[BerthError]) -> dict[str, Any]:
-    """Return the words of a card without anything to plan yet."""
-    impossible = problems[0].code == "unsatisfiable" and len(problems) == 1
-    more = f" {len(problems) - 1} more beside the fields." if len(problems) > 1 else ""
-    return {
-        "at": timezone.now().isoformat(),
-        "outcome": "impossible" if impossible else "invalid",
-        "word": "Impossible here" if impossible else "Not valid yet",
-        "sentence": problems[0].detail + more,
-        "rows": [],
-        "starts": None,
-        "facts": [],
-    }
+    """Return the verdict on a form that would be refused. `blocks`: nothing that is set elsewhere can make it fit."""
+    asked = INPUTS.get(form_field_of(problems[0]) or "") if problems[0].code == "invalid" else None
+    detail = f"{asked.label}: {problems[0].detail}" if asked else problems[0].detail
+    more = f"{count_of(len(problems) - 1, 'more problem')} at the fields." if len(problems) > 1 else ""
+    blocks = problems[0].code == "unsatisfiable" and len(problems) == 1
+    return {"tone": "fail", "title": "Cannot start", "cause": detail.rstrip("."), "note": more, "blocks": blocks}
+
+
+def others_context(user: User, description: dict[str, Any]) -> dict[str, Any]:
+    """Return at most two other counts or types of GPUs with which a job would be over sooner, with the fields to fill in."""
+    tenant, parsed = submission_check(user=user, description=description, r_num=knobs_current()["r_num"])
+    found, all_tried = alternatives_find(description=parsed, tenant=tenant, user=user, sizes=GPU_COUNTS)
+    others = []
+    for each in found[:OTHERS_MAX]:
+        fields = {"gpu_types": each.gpu_type} if each.gpu_type else {"gpus": str(each.gpus)}
+        if (
+            parsed.job_fields()["samples"] is None
+        ):  # a duration that is given is that of the counts and types that are given
+            fields["expected_duration_s"] = f"{max(1, round(each.run_s / 60))} min"
+        words = f"{each.gpus} {each.gpu_type}" if each.gpu_type else count_of(each.gpus, "GPU")
+        others.append({"words": words, "over": each.over_at.isoformat(), "fields": fields})
+    return {"others": others, "all_tried": all_tried}
 
 
 NAMES = "file_names"
@@ -97,6 +138,7 @@ def names_of(post: QueryDict) -> list[str]:
     text = post.get(NAMES, "")
     try:
         names = json.loads(text) if text else []
+        json.dumps(names, ensure_ascii=False).encode()  # no half of a surrogate pair
     except (ValueError, RecursionError):
         return []
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

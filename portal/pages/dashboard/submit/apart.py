@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from portal.pages.dashboard.parts.context import Choice
     from portal.people.tenants.models import Tenant
 
-SOURCES = {"files": "Files", "git": "A git repository", "path": "A folder on the nodes"}
+SOURCES = {"files": "Only these files", "git": "Use a git repository", "path": "a folder on the nodes"}
 _GIT = ("git", "ref", "secret")
 
 
@@ -98,13 +98,18 @@ def software_values(software: Any) -> dict[str, str]:
 
 
 def software_choices(chosen: str, told: Iterable[Mapping[str, Any]]) -> list[Choice]:
-    """Return the choices: the node's own, then the names that nodes offer. `told` has each node's offer."""
+    """Return the choices: the node's own, then the names that nodes offer. Each node's offer is one mapping."""
     names = sorted(name for name in {name for each in told for name in node_offers(each)} if name.startswith(NAMED))
     if chosen.startswith(NAMED) and chosen not in names:
         names.append(chosen)  # no node has it any more: the page says so when it is sent
     options = [("", SOFTWARE[""]), *((name, f"environment {name.removeprefix(NAMED)}") for name in names)]
     options += [(kind, label) for kind, label in SOFTWARE.items() if kind]
     return [{"value": value, "label": label, "selected": value == chosen} for value, label in options]
+
+
+def pythons_offered(told: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the nodes' versions of Python, without the third number."""
+    return {".".join(version.split(".")[:2]) for each in told if isinstance(version := each.get("python"), str)}
 
 
 def software_help(told: Sequence[Mapping[str, Any]]) -> str:

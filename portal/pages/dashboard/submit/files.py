@@ -54,6 +54,7 @@ def kept_files(text: str) -> dict[str, str]:
         return {}
     try:
         kept = json.loads(text)
+        json.dumps(kept, ensure_ascii=False).encode()  # half of a surrogate pair could not stand on the page again
     except (ValueError, RecursionError):
         kept = None
     if not isinstance(kept, dict) or not all(isinstance(data, str) for data in kept.values()):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from portal.foundation.environment import env
 from portal.pages.dashboard.parts.formatting import GIB_MIB
+from portal.pages.dashboard.parts.plain import sizes_gpus
 from portal.pages.dashboard.submit.apart import (
     RULES,
     code_values,
@@ -19,7 +20,7 @@ from portal.pages.dashboard.submit.apart import (
     software_help,
     software_values,
 )
-from portal.planning.rounds.read.selectors import CATEGORIES
+from portal.pages.dashboard.submit.reading import mode_of
 from portal.work.jobs.declaration.table import BY_NAME, INPUTS
 from portal.work.jobs.description import SHORT_NAMES
 from portal.work.jobs.fields.keeping import inputs_text
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     from portal.pages.dashboard.parts.context import Choice, FieldContext
     from portal.work.jobs.declaration.table import Input, JobField
 
-GPU_COUNTS = (1, 2, 4, 8, 16)
-MODES = {"set": "Set", "range": "Range", "cpu": "CPU only"}
+GPU_COUNTS = (1, 2, 4, 8)
+KINDS_OF_WORK = {"": "Not said", "cv": "Images", "nlp": "Text", "speech": "Speech", "cpu": "CPU work", "other": "Other"}
 
 
 def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
     if "epochs" in given and "dataset_size" in given:
         given["samples"] = given["epochs"] * given["dataset_size"]
     values: dict[str, Any] = {
-        name: _write(BY_NAME[name], value) if name in BY_NAME else value for name, value in given.items()
+        name: write_value(BY_NAME[name], value) if name in BY_NAME else value for name, value in given.items()
     }
     gpus = given.get("gpus", 0 if given else 1)
     values["gpu_mode"] = "range" if isinstance(gpus, dict) else "cpu" if gpus in (0, [0]) else "set"
@@ -56,7 +57,7 @@ def initial_of(description: Mapping[str, Any]) -> dict[str, Any]:
     return values | rate_values(given.get("learning_rate"))
 
 
-def _write(field: JobField, value: Any) -> Any:
+def write_value(field: JobField, value: Any) -> Any:
     """Return a value of the description as the field's one control says it."""
     if field.name in WRITTEN:
         return WRITTEN[field.name](value)
@@ -81,7 +82,9 @@ def _amount(field: JobField, value: float) -> str:
     if field.unit == "gib":
         return f"{value:.15g} GiB" if field.name.endswith("_gib") else _size(int(value))
     hours = f"{value / 3600:g}"
-    return f"{hours} h" if value >= 3600 and float(hours) * 3600 == value else f"{value:.15g} s"
+    if value >= 3600 and float(hours) * 3600 == value:
+        return f"{hours} h"
+    return f"{value / 60:.0f} min" if value >= 60 and value % 60 == 0 else f"{value:.15g} s"
 
 
 def dependencies_text(depends_on: object) -> str:
@@ -104,7 +107,34 @@ def initial_of_post(post: QueryDict) -> dict[str, Any]:
     values: dict[str, Any] = {name: post.get(name, "") for name in post}
     values["gpus"] = [int(v) for v in post.getlist("gpus") if v.isascii() and v.isdigit() and len(v) < 6]
     values["gpu_types"] = post.getlist("gpu_types")
-    return values
+    return values | {"gpu_mode": mode_of(post)}
+
+
+def gpus_context(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the counts to press, one of which is chosen, and the others that the job may also run on."""
+    chosen = sorted({int(v) for v in values.get("gpus") or []} - {0})
+    mode = values.get("gpu_mode", "set")
+    first = 0 if mode == "cpu" else chosen[0] if chosen and mode == "set" else None
+    counts = sorted({*GPU_COUNTS, *chosen})
+    return {
+        "counts": [{"value": n, "label": str(n or "None"), "selected": n == first} for n in (0, *counts)],
+        "also": [{"value": n, "label": str(n), "selected": n in chosen[1:]} for n in counts],
+        "min": str(values.get("gpus.min") or ""),
+        "max": str(values.get("gpus.max") or ""),
+    }
+
+
+def accepted_words(values: Mapping[str, Any]) -> str:
+    """As: always 1 GPU; 1, 2 or 4 GPUs; 1 to 8 GPUs; no GPU."""
+    mode, chosen = values.get("gpu_mode"), sorted({int(v) for v in values.get("gpus") or []} - {0})
+    if mode == "cpu":
+        return "no GPU"
+    if mode == "range":
+        low, high = (str(values.get(f"gpus.{name}") or "?")[:9] for name in ("min", "max"))
+        return f"{low} to {high} GPUs"
+    if not chosen:
+        return "no number of GPUs"
+    return f"{'always ' if len(chosen) == 1 else ''}{sizes_gpus(chosen)}"
 
 
 def usual_disk() -> str:
@@ -128,12 +158,14 @@ def fields_make(
     choices = {
         "tenant": [_choice(name, name, values.get("tenant") == name) for name in tenants],
         "category": [
-            _choice(name, name or "none", (values.get("category") or "") == name, effects.get(f"category:{name}", ""))
-            for name in CATEGORIES
+            _choice(name, _kind_words(name, effects), (values.get("category") or "") == name) for name in KINDS_OF_WORK
         ],
         "code.secret": secret_choices(str(values.get("code.secret") or ""), secrets),
         "software": software_choices(str(values.get("software") or ""), software),
-        "gpu_types": [_choice("", "any", not types), *(_choice(name, name, name in types) for name in gpu_types)],
+        "gpu_types": [
+            _choice("", "of any type", not types),
+            *(_choice(name, name, name in types) for name in gpu_types),
+        ],
         "learning_rate.rule": [_choice(each, f"{each}: {says}", each == rule) for each, says in RULES.items()],
     }
     found: dict[str, FieldContext] = {}
@@ -151,15 +183,9 @@ def fields_make(
     return found
 
 
-def grouped(fields: Mapping[str, FieldContext]) -> dict[str, dict[str, Any]]:
-    """Return the fields group by group, in the table's order. `wrong`: one has an error; `used`: one has a value."""
-    found: dict[str, dict[str, Any]] = {}
-    for name, made in fields.items():
-        group = found.setdefault(INPUTS[name].group, {"fields": [], "wrong": False, "used": False})
-        group["fields"].append(made)
-        group["wrong"] |= bool(made.get("error"))
-        group["used"] |= bool(made.get("checked") or made["value"])
-    return found
+def _kind_words(name: str, effects: Mapping[str, str]) -> str:
+    cores = effects.get(f"category:{name}")
+    return f"{KINDS_OF_WORK[name]} ({cores})" if cores else KINDS_OF_WORK[name]
 
 
 def _field(each: Input, value: Any, error: str | None) -> FieldContext:
@@ -177,8 +203,5 @@ def _field(each: Input, value: Any, error: str | None) -> FieldContext:
     }
 
 
-def _choice(value: str, label: str, selected: bool, note: str = "") -> Choice:
-    found: Choice = {"value": value, "label": label, "selected": selected}
-    if note:
-        found["note"] = note
-    return found
+def _choice(value: str, label: str, selected: bool) -> Choice:
+    return {"value": value, "label": label, "selected": selected}

@@ -66,11 +66,11 @@ def description_read(post: QueryDict, uploads: Uploads | None = None) -> Reading
 
 def _given(field: JobField, post: QueryDict) -> dict[str, Any]:
     text = post.get(field.name, "").strip()
-    value = _read(field, text) if text else None
+    value = read_text(field, text) if text else None
     return {} if value is None else {field.name: value}
 
 
-def _read(field: JobField, text: str) -> Any:
+def read_text(field: JobField, text: str) -> Any:
     """Return the value of a field's one control, as REST takes it; None for nothing."""
     name = field.name
     if name in OWN:
@@ -93,8 +93,16 @@ def _read(field: JobField, text: str) -> Any:
     return _whole(text, name) if field.kind == "whole" else text
 
 
+def mode_of(post: QueryDict) -> str:
+    """Return how the form asks for GPUs: cpu, range or set."""
+    if "0" in post.getlist("gpus"):
+        return "cpu"
+    has_range = any(post.get(name, "").strip() for name in ("gpus.min", "gpus.max"))
+    return "range" if has_range else post.get("gpu_mode", "set")
+
+
 def _gpus(post: QueryDict, reading: Reading) -> None:
-    mode = post.get("gpu_mode", "set")
+    mode = mode_of(post)
     if mode == "cpu":
         reading.description["gpus"] = 0
         reading.take(lambda: {"cores": 1} | _given(BY_NAME["cores"], post))
@@ -114,7 +122,7 @@ def _range(post: QueryDict) -> dict[str, int]:
 def _set(post: QueryDict) -> list[int]:
     found = sorted(_whole(value, "gpus") for value in post.getlist("gpus"))
     if not found:
-        raise BerthError("required", "Tick at least one number of GPUs, or choose CPU only.", field="gpus")
+        raise BerthError("required", "Choose a number of GPUs, or None.", field="gpus")
     return found
 
 

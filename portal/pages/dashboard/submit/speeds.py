@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.parts.formatting import DASH, count_of, duration, number
+from portal.pages.dashboard.submit.reading import read_text
 from portal.pages.dashboard.submit.speed_marks import Mark, picture
 from portal.planning.rounds.asking.scaling import MEASURED, scaling
+from portal.planning.rounds.read.cores import begins_words, starts_now
 from portal.planning.rounds.settings.knobs import knobs_current
+from portal.work.jobs.declaration.table import BY_NAME
 from portal.work.jobs.description_parts import requirement_set
+from portal.work.jobs.models import Job
 from portal.work.jobs.services.cores import cores_past
 
 if TYPE_CHECKING:
@@ -159,21 +163,40 @@ def _not_offered(each: TypeScaling, found: Scaling) -> list[str]:
     return [f"Not offered: {', '.join(out)}; {detail}."]
 
 
-def cores_past_context(user: User, tenant: Tenant | None, values: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the largest number that tuning found for the last similar jobs; None for a CPU job, and where none was tuned.
-
-    `take`: the number that one press takes; None where the form asks for it already.
-    """
+def cores_context(user: User, tenant: Tenant | None, values: Mapping[str, Any]) -> str | None:
+    """Say what tuning found for the last similar jobs, and with how many cores this one begins; None for a CPU job."""
     if tenant is None or values.get("gpu_mode") == "cpu":
         return None
     label, category = (str(values.get(name) or "").strip() for name in ("model", "category"))
     past, by_label = cores_past(owner=user, tenant=tenant, category=category, label=label)
+    begins = begins_words(_imagined(user, values, category), starts_now([user.pk]))
+    words = [f"{begins[0].upper()}{begins[1:]}."] if begins else []
     if not past:
-        return None
+        return words[0] if words and whole_of(values.get("cores_per_gpu")) else None
     kind = f"jobs with the label {label}" if by_label else f"{category} jobs" if category else "jobs without a category"
-    least, most = min(each.found for each in past), max(each.found for each in past)
+    least, most = min(past), max(past)
     who = f"last {len(past)} {kind} kept their" if len(past) > 1 else f"last {kind.replace('jobs', 'job', 1)} kept its"
     cores = f"{least} to {most} cores" if least < most else f"{most} core{'s' if most > 1 else ''}"
-    asked = whole_of(values.get("cores_per_gpu"))
-    sentence = f"Your {who} GPUs busy with {cores} a GPU{f'; you ask for {asked}' if asked else ''}."
-    return {"sentence": sentence, "take": None if asked == most else most}
+    return " ".join([f"Your {who} GPUs busy with {cores} a GPU.", *words])
+
+
+def _imagined(user: User, values: Mapping[str, Any], category: str) -> Job:
+    """Return the form's job, as far as the start rule of cores looks at it."""
+    return Job(
+        owner_id=user.pk,
+        gpus=sorted(_find_accepted(values)) or [1],
+        gpu_types=[str(name) for name in values.get("gpu_types") or [] if name],
+        category=category or None,
+        cores_per_gpu=whole_of(values.get("cores_per_gpu")),
+        cores_exactly=bool(values.get("cores_exactly")),
+        pipelined=bool(values.get("pipelined")),
+        parameters=_parameters(str(values.get("parameters") or "").strip()),
+        heavy_between_iterations=bool(values.get("heavy_between_iterations")),
+    )
+
+
+def _parameters(text: str) -> int | None:
+    try:
+        return int(read_text(BY_NAME["parameters"], text)) if text else None
+    except (BerthError, TypeError, ValueError):  # the field itself says what is wrong with it
+        return None

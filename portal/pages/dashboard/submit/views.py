@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from portal.cluster.selectors import gpu_type_names, idle_blocks, software_offered
+from portal.cluster.selectors import gpu_type_names, software_offered
 from portal.foundation.api.throttles import FormThrottle, throttle_check
 from portal.foundation.errors import BerthError
 from portal.pages.dashboard.parts.waiting import quota_near
-from portal.pages.dashboard.submit.answer import dry_run_context, names_of, refused_context, request_text
-from portal.pages.dashboard.submit.apart import code_choices, secrets_of
+from portal.pages.dashboard.submit.answer import (
+    dry_run_context,
+    names_of,
+    others_context,
+    refused_context,
+    request_text,
+)
+from portal.pages.dashboard.submit.apart import code_choices, pythons_offered, secrets_of
 from portal.pages.dashboard.submit.files import files_context
-from portal.pages.dashboard.submit.form import GPU_COUNTS, MODES, fields_make, grouped, initial_of, initial_of_post
+from portal.pages.dashboard.submit.form import fields_make, gpus_context, initial_of, initial_of_post
 from portal.pages.dashboard.submit.reading import description_read, errors_of, form_field_of
-from portal.pages.dashboard.submit.speeds import cores_past_context, speeds_context, tenant_chosen
+from portal.pages.dashboard.submit.rows import lines_make, of_group, rows_context
+from portal.pages.dashboard.submit.speeds import cores_context, speeds_context, tenant_chosen
 from portal.pages.dashboard.submit.start import again_values, description_saved, import_read, start_context
 from portal.people.tenants.models import Tenant
 from portal.people.tenants.selectors import tenants_of
-from portal.planning.rounds.read.selectors import cores_effects
+from portal.planning.rounds.read.cores import cores_effects
 from portal.planning.rounds.settings.knobs import knobs_current
 from portal.planning.templating.services import values_save
 from portal.work.jobs.listing import job_find
@@ -40,13 +48,15 @@ DEFAULTS: dict[str, Any] = {"gpu_mode": "set", "gpus": [1]}
 
 
 def submit(request: HttpRequest) -> HttpResponse:
-    """Show the form (`?from=` fills it from an earlier job, `&begin_with=` lets it begin with an artefact of that), or submit
-    it and go to the job's page.
+    """Show the form (`?from=` fills it from an earlier job, `&begin_with=` lets it begin with an artefact of that,
+    `&mend=` names the field that a remedy changes), or submit it and go to the job's page.
     """
     if request.method == "GET":
         values = DEFAULTS
         if number := request.GET.get("from"):
-            values = again_values(job_find(user=request.user, number=number), request.GET.get("begin_with", ""))
+            job, asked = job_find(user=request.user, number=number), request.GET
+            task = job_find(user=request.user, number=f"{number}_{asked['task']}") if asked.get("task") else None
+            values = again_values(job, asked, task)
         elif saved := request.GET.get("saved"):
             values = DEFAULTS | initial_of(description_saved(request.user, saved))
         return render(request, "submit/submit.html", _context(request, values, problems=[]))
@@ -89,14 +99,14 @@ def _refuse(request: HttpRequest, reading: Reading, problems: list[BerthError]) 
 def from_script(request: HttpRequest) -> HttpResponse:
     """Fill the form from a batch script or YAML, and say what became of each directive. Nothing is submitted."""
     throttle_check(request, FormThrottle)
-    values, imported = import_read(request.POST, request.FILES, r_num=knobs_current()["r_num"])
+    values, imported = import_read(request.POST, request.FILES, user=request.user, r_num=knobs_current()["r_num"])
     context = _context(request, DEFAULTS if values is None else values, problems=[])
     context["imported"] = imported
     return render(request, "submit/submit.html", context, status=400 if values is None else 200)
 
 
 def dry_run(request: HttpRequest) -> HttpResponse:
-    """Answer with the cards beside the form (forecast, request as text) and with every problem."""
+    """Answer with the verdict beside the form, the closed lines of its rows, the request as text, and with every problem."""
     throttle_check(request, FormThrottle)
     reading, problems = _examine(request)
     values = initial_of_post(request.POST)
@@ -104,21 +114,36 @@ def dry_run(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "oob": True,
         "of_form": True,
-        "dry_run": None,
+        "verdict": None,
         "request_text": None,
         "problems": errors_of(problems),
+        "lines": lines_make(values, tenant, pythons_offered(software_offered())),
         "speeds": speeds_context(tenant, values),
-        "cores_past": cores_past_context(request.user, tenant, values),
+        "cores_past": cores_context(request.user, tenant, values),
     }
     if request.POST.get("command", "").strip():
         if not problems or not reading.problems:
             context["request_text"] = request_text(request, reading.description)
-        context["dry_run"] = (
+        context["verdict"] = (
             refused_context(problems)
             if problems
             else dry_run_context(request.user, _with_requirements(request, reading.description))
         )
     return render(request, "submit/_dryrun.html", context)
+
+
+def alternatives(request: HttpRequest) -> HttpResponse:
+    """Answer with alternatives that would be over sooner than the form's job."""
+    found: dict[str, Any] = {"others": [], "all_tried": False}
+    try:
+        throttle_check(request, FormThrottle)
+        reading, problems = _examine(request)
+        if not problems:
+            found = others_context(request.user, _with_requirements(request, reading.description))
+    except BerthError as error:
+        if error.status != HTTPStatus.TOO_MANY_REQUESTS:  # then it is not worked out yet
+            raise
+    return render(request, "submit/_others.html", found)
 
 
 def _examine(request: HttpRequest) -> tuple[Reading, list[BerthError]]:
@@ -146,40 +171,36 @@ def _with_requirements(request: HttpRequest, description: Mapping[str, Any]) -> 
 def _context(request: HttpRequest, values: Mapping[str, Any], *, problems: list[BerthError]) -> dict[str, Any]:
     mine = tenants_of(request.user)
     tenants, tenant = [each.name for each in mine], tenant_chosen(mine, values)
-    types = gpu_type_names()
-    errors = errors_of(problems)
+    errors, software = errors_of(problems), software_offered()
     fields = fields_make(
         values,
         tenants=tenants,
-        gpu_types=types,
-        software=software_offered(),
+        gpu_types=gpu_type_names(),
+        software=software,
         secrets=secrets_of(mine),
         errors=errors,
         effects=cores_effects(request.user),
     )
-    mode = values.get("gpu_mode", "set")
     return {
         "fields": fields,
-        "groups": grouped(fields),
+        "first": [fields["name"], *([fields["tenant"]] if len(tenants) > 1 else [])],
+        "tenant": tenants[0] if len(tenants) == 1 else None,
+        "rows": rows_context(fields, values, tenant, pythons_offered(software)),
+        "sources": [(kind, of_group(fields, kind)) for kind in ("git", "path")],
         "problems": _summary(errors, fields),
         "files": files_context(values, errors.get("files"), user=request.user),
         "code_from": code_choices(str(values.get("code_from") or "")),
-        "gpu_modes": [{"value": value, "label": label, "selected": value == mode} for value, label in MODES.items()],
-        "gpu_columns": [*types, "Fits one node now"] if types else ["Fits one node now"],
-        "gpu_choices": _gpu_choices(values, types),
+        "gpus": gpus_context(values),
         "gpu_error": errors.get("gpus"),
-        "gpu_min": str(values.get("gpus.min") or ""),
-        "gpu_max": str(values.get("gpus.max") or ""),
-        "gpu_note": "A block is so many idle GPUs on one node.",
         "quotas": _quotas(mine),
-        "dry_run": None,
+        "verdict": None,
         "request_text": None,
         "imported": None,
         "start": start_context(request.user),
         "save_as": str(values.get("save_as") or ""),
         "save_error": errors.get("save_as"),
         "speeds": speeds_context(tenant, values),
-        "cores_past": cores_past_context(request.user, tenant, values),
+        "cores_past": cores_context(request.user, tenant, values),
         "submit_note": None if tenants else "You belong to no tenant yet; ask an operator to add you to one.",
     }
 
@@ -196,7 +217,7 @@ def _quotas(tenants: list[Tenant]) -> list[str]:
 
 def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> list[dict[str, Any]]:
     """List mistakes in the order of the form; a field that the form does not show belongs to the whole form."""
-    labels = {"gpus": "GPUs it accepts", "files": "Files", "save_as": "Save as"}
+    labels = {"gpus": "GPUs", "files": "Files", "save_as": "Save as"}
     labels |= {name: field["label"] for name, field in fields.items()}
     first = ("name", "model", "tenant", "command", "working_directory", "files", "gpus")
     order = {name: place for place, name in enumerate([*first, *fields, "save_as"])}
@@ -204,18 +225,3 @@ def _summary(errors: Mapping[str, str], fields: Mapping[str, FieldContext]) -> l
         {"field": name, "label": labels.get(name), "target": f"id_{name}" if name in labels else None, "detail": detail}
         for name, detail in sorted(errors.items(), key=lambda item: order.get(item[0], -1))
     ]
-
-
-def _gpu_choices(values: Mapping[str, Any], types: list[str]) -> list[dict[str, Any]]:
-    """Show for each size how many idle blocks of it each type has now."""
-    blocks = idle_blocks()
-    largest = max([8, *(max(sizes, default=0) for sizes in blocks.values())])
-    chosen = {int(v) for v in values.get("gpus") or []}
-    choices: list[dict[str, Any]] = []
-    for count in sorted({*(c for c in GPU_COUNTS if c <= largest), *chosen} - {0}):
-        fitting = {name: sum(size // count for size in blocks.get(name, ())) for name in types}
-        total = sum(fitting.values())
-        cells = [f"{fitting[name]} free" if fitting[name] else "\u2013" for name in types]
-        cells.append(f"{total} block{'s' if total != 1 else ''}" if total else "no")
-        choices.append({"count": count, "checked": count in chosen, "cells": cells, "fits": total > 0})
-    return choices

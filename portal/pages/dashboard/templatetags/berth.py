@@ -19,18 +19,20 @@ from django.utils.safestring import SafeString
 from portal.pages.dashboard.help.rendering import words
 from portal.pages.dashboard.parts import marks
 from portal.pages.dashboard.parts.formatting import DASH, duration, limit_size, number, percent, precise, share, size
+from portal.pages.dashboard.parts.plain import reason_words, sizes, sizes_gpus, waited_times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from django.core.files.storage import Storage
 
-    from portal.pages.dashboard.parts.context import GpuCell, Rich, Segment
+    from portal.pages.dashboard.parts.context import Rich, Segment
+    from portal.pages.dashboard.parts.gpus import Cell
 
 register = template.Library()
-for figure_words in (duration, limit_size, precise, number, percent, share, size):
+for figure_words in (duration, limit_size, precise, number, percent, share, size, sizes, sizes_gpus, waited_times):
     register.filter(figure_words)
-for drawing in (marks.bar, marks.round_bar, marks.sparkline, marks.timeline):
+for drawing in (marks.bar, marks.sparkline, marks.timeline):
     register.simple_tag(drawing)
 
 INSTANT = re.compile(r"(\b[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}Z)")
@@ -41,7 +43,7 @@ STATES = {
     "HELD": ("held", "Held", "stop"),
     "STARTING": ("starting", "Starting", "run"),
     "RUNNING": ("running", "Running", "run"),
-    "PREEMPTED": ("preempted", "Preempted", "stop"),
+    "PREEMPTED": ("preempted", "Stopped for another job", "stop"),
     "COMPLETED": ("completed", "Completed", "neutral"),
     "FAILED": ("failed", "Failed", "fail"),
     "TIMEOUT": ("time-limit", "Timed out", "fail"),
@@ -112,15 +114,18 @@ def state_glyph(code: str) -> SafeString:
 
 
 @register.simple_tag
-def health(code: str, word: str) -> SafeString:
+def health(code: str, word: str, pill: bool = False) -> SafeString:
     glyph, tone = NODE_HEALTH[code]
-    return format_html('<span class="b-state b-tone-{}">{}{}</span>', tone, icon(f"s-{glyph}", 14), word)
+    shape = " b-pill" if pill else ""
+    return format_html('<span class="b-state b-tone-{}{}">{}{}</span>', tone, shape, icon(f"s-{glyph}", 14), word)
 
 
 @register.simple_tag
-def reason(code: str | None) -> SafeString:
-    """A reason of the fixed vocabulary, verbatim: the same word as in REST and on the command line."""
-    return format_html('<code class="b-reason">{}</code>', code) if code else SafeString("")
+def reason(code: str | None, said: str | None = None) -> SafeString:
+    """Why a job waits, in plain words (`said`: those with figures, of `reason_words`); REST's code is in the title."""
+    return (
+        format_html('<span title="{}">{}</span>', code, _timed(said or reason_words(code))) if code else SafeString("")
+    )
 
 
 @register.simple_tag
@@ -149,7 +154,9 @@ def _moment(text: str) -> str:
 def _segment(part: Segment) -> SafeString:
     text = _timed(part["text"])
     if part.get("code"):
-        text = format_html('<code class="b-reason">{}</code>', text)
+        text = reason(part["text"])
+    if part.get("whole"):
+        text = format_html('<span class="b-nowrap">{}</span>', text)
     if part.get("note"):
         text = format_html('<span class="b-note">{}</span>', text)
     if part.get("href"):
@@ -159,11 +166,11 @@ def _segment(part: Segment) -> SafeString:
 
 @register.simple_tag
 def moment(iso: str | None, form: str = "clock") -> SafeString:
-    """A time, printed in UTC until base.js prints it in the reader's zone; forms: clock, clock-s, date, age, until."""
+    """A time, printed in UTC until base.js prints it in the reader's zone; forms: clock, near, clock-s, date, day, age, until."""
     if not iso:
         return SafeString(f'<span class="b-none">{DASH}</span>')
     at = datetime.fromisoformat(iso)
-    shown = {"clock": "%H:%M", "clock-s": "%H:%M:%S"}.get(form, "%Y-%m-%d %H:%M")
+    shown = {"clock": "%H:%M", "near": "%H:%M", "clock-s": "%H:%M:%S", "day": "%Y-%m-%d"}.get(form, "%Y-%m-%d %H:%M")
     return format_html('<time datetime="{}" data-format="{}">{}</time>', iso, form, at.strftime(shown))
 
 
@@ -174,68 +181,18 @@ def ticking(iso: str) -> SafeString:
     return format_html('<span data-since="{}">{}</span>', iso, precise(seconds))
 
 
-@register.filter
-def ramp(value: float | None) -> int:
-    """A share 0..1 -> 1..5, one step of the ramp for each fifth; None -> 1."""
-    return 1 if value is None else min(5, max(1, int(value * 5) + 1))
-
-
-@register.filter
-def ramp_percent(value: float | None) -> int:
-    return ramp(None if value is None else value / 100)
-
-
-FOR_SHARING = "for jobs that share a GPU"
-
-
-@register.filter
-def cell_title(cell: GpuCell) -> str:
-    """A cell in words, for the pointer and the screen reader."""
-    now = "idle now" if cell["idle"] else FOR_SHARING if cell.get("sharing") else f"use {percent(cell['use_percent'])}"
-    parts = [f"GPU {cell['index']}", now]
-    if cell["active"] is not None:
-        parts.append(f"allocated {share(cell['active'])} of the time shown")
-    if cell["memory_percent"] is not None:
-        parts.append(f"memory {percent(cell['memory_percent'])}")
-    if cell.get("tone") == "fail":
-        parts.append("takes no new jobs")
-    return ", ".join(parts)
-
-
 @register.simple_tag
-def gpu_cell(cell: GpuCell, mini: bool = False) -> SafeString:
-    """A GPU's cell; `mini` shows only its use. Made in one go: a page has hundreds. board.js writes the same figures."""
-    title, use, memory = cell_title(cell), cell["use_percent"], cell["memory_percent"]
-    is_free = cell["idle"] or cell.get("sharing", False)
-    kinds = f"{' b-cell-mini' if mini else ''}{' b-cell-idle' if is_free else ''}"
-    kinds += " b-cell-fail" if cell.get("tone") == "fail" else ""
-    steps = ramp(cell["active"]), ramp_percent(use), ramp_percent(memory)
-    if mini:
-        inside = number(use) if use is not None and not is_free else ""
-    else:
-        active = "" if cell["active"] is None else share(cell["active"])
-        free = "shared" if cell.get("sharing") else "out" if cell.get("tone") == "fail" else "idle"
-        shown_use = free if is_free else _figure_of(use)
-        shown_memory = _figure_of(memory) or ("idle" if cell["idle"] else free if is_free else "")
-        inside = SafeString(
-            f"<span>{cell['index']}</span><span>{active}</span>"
-            f'<span class="b-cell-value b-cell-use">{shown_use}</span>'
-            f'<span class="b-cell-value b-cell-memory">{shown_memory}</span>'
-        )
+def gpu(cell: Cell) -> SafeString:
+    """A GPU as a calm cell (`parts.gpus`). Made in one go: a page has hundreds. board.js writes how busy it is."""
+    classes = " ".join(f"b-{look}" for look in cell["look"].split())
     return format_html(
-        '<div class="b-cell{}" data-gpu="{}" data-active="{}" data-use="{}" data-memory="{}" role="img" '
-        'aria-label="{}" title="{}">{}</div>',
-        kinds,
+        '<span class="b-gpu {}" data-gpu="{}" role="img" aria-label="{}" title="{}">{}</span>',
+        classes,
         cell["index"],
-        *steps,
-        title,
-        title,
-        inside,
+        cell["title"],
+        cell["title"],
+        cell["word"],
     )
-
-
-def _figure_of(percentage: float | None) -> str:
-    return "" if percentage is None else f"{number(percentage)} <small>%</small>"
 
 
 @register.filter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from portal.pages.dashboard.templating.reading import CHANGES, PREFIX, asks_length
 from portal.people.tenants.selectors import tenants_of
 from portal.planning.templating.filling import value_text
 from portal.planning.templating.parameters import limits_words
@@ -15,8 +16,6 @@ from portal.planning.templating.yaml_text import difference, shown_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from django.http import QueryDict
-
     from portal.foundation.errors import BerthError
     from portal.pages.dashboard.parts.context import Choice, FieldContext
     from portal.people.tenants.models import User
@@ -24,18 +23,8 @@ if TYPE_CHECKING:
     from portal.planning.templating.models import JobTemplate, TemplateVersion
     from portal.planning.templating.parameters import Parameter
 
-PREFIX = "p_"
 KINDS = {"integer": "number", "choice": "select", "boolean": "check"}
 SIZES = "One count, or all that it accepts: 1, 2, 4; or 1-8."
-
-
-def values_posted(document: Document, post: QueryDict) -> dict[str, Any]:
-    """Return the form's text of each parameter, unchecked."""
-    found: dict[str, Any] = {}
-    for each in document.parameters:
-        text = post.get(PREFIX + each.name, "")
-        found[each.name] = bool(text) if each.type == "boolean" else text
-    return found
 
 
 def fields_of(document: Document, values: Mapping[str, Any], errors: Mapping[str, str]) -> list[FieldContext]:
@@ -99,7 +88,7 @@ def errors_of(document: Document, problems: list[BerthError]) -> dict[str, str]:
                 f"`{name}`", f"`{labels[name]}`"
             )
             found.setdefault(PREFIX + name, detail)
-        elif problem.field in {"tenant", "name", "save_as"}:
+        elif problem.field in {*CHANGES, "tenant", "save_as"}:
             found.setdefault(problem.field or "", problem.detail)
         else:
             found.setdefault("", problem.detail)
@@ -109,7 +98,7 @@ def errors_of(document: Document, problems: list[BerthError]) -> dict[str, str]:
 def summary_of(document: Document, errors: Mapping[str, str]) -> list[dict[str, Any]]:
     """List mistakes in the form's order; those without a field stand first."""
     labels = {PREFIX + each.name: each.label for each in document.parameters}
-    labels |= {"tenant": "Tenant", "name": "Name", "save_as": "Save these settings as"}
+    labels |= {**CHANGES, "tenant": "Tenant", "save_as": "Save these settings as"}
     order = {name: place for place, name in enumerate(labels)}
     return [
         {"field": name, "label": labels.get(name), "target": f"id_{name}" if name in labels else None, "detail": detail}
@@ -163,7 +152,8 @@ def use_context(
         "fields": fields_of(document, given["values"], errors),
         "tenants": tenants if len(tenants) > 1 else [],
         "tenant": given.get("tenant") or "",
-        "name": given.get("name") or "",
+        **{name: given.get(name) or "" for name in CHANGES},
+        "asks_length": asks_length(document),
         "errors": errors,
         "problems": summary_of(document, errors),
         "saved": list(saved_of(user, template)),

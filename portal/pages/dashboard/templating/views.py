@@ -19,8 +19,8 @@ from portal.pages.dashboard.templating.page import (
     errors_of,
     list_context,
     use_context,
-    values_posted,
 )
+from portal.pages.dashboard.templating.reading import asks_length, form_read
 from portal.people.tenants.selectors import tenants_of
 from portal.planning.templating.document import MOST_BYTES, Document, document_kept
 from portal.planning.templating.models import JobTemplate, TemplateVersion
@@ -126,13 +126,10 @@ def _examine(
     request: HttpRequest, template: JobTemplate, version: TemplateVersion, document: Document
 ) -> tuple[dict[str, Any], Order | None, list[BerthError]]:
     """Read the form. Return its values, the order that they make, and every reason to refuse it."""
-    given: dict[str, Any] = {
-        "values": values_posted(document, request.POST),
-        **{name: request.POST.get(name, "").strip() for name in ("tenant", "name", "save_as")},
-    }
-    changes = {"name": given["name"]} if given["name"] else None
+    given, changes, wrong = form_read(document, request.POST)
     order, problems = order_make(template, version, given["values"], changes, tenant=given["tenant"] or None)
-    if order is not None and request.POST.get("act") != "save":
+    problems = [*problems, *wrong]
+    if order is not None and not wrong and request.POST.get("act") != "save":
         problems = order_problems(order, user=request.user)
     return given, order, problems
 
@@ -151,10 +148,12 @@ def template_plan(request: HttpRequest, number: int) -> HttpResponse:
     given, order, problems = _examine(request, template, version, document)
     context: dict[str, Any] = {"oob": True, "problems": errors_of(document, problems), "command_line": None}
     if order is None or problems:
-        context["dry_run"] = refused_context(problems)
+        context["verdict"] = refused_context(problems)
     else:
-        context["dry_run"] = dry_run_context(request.user, order.description)
-        more = {"--name": given["name"], "--tenant": given["tenant"]}
+        context["verdict"] = dry_run_context(request.user, order.description)
+        if not asks_length(document):
+            context["verdict"]["similar"] = None
+        more = {"--name": given["name"], "--tenant": given["tenant"], "--expected": given["expected_duration_s"]}
         context["command_line"] = command_line(document, version.number, order.origin["values"], more)
     return render(request, "templating/_plan.html", context)
 

@@ -58,7 +58,11 @@ def place_of(*, user: User, number: str, rank: int, tenant: Tenant | None = None
     part = next((each for each in parts_of(job) if each.rank == rank), None)
     if part is None:
         raise Conflict("not_running", f"Job {job.number} has no running part {rank}. This needs one.")
-    asked = {"kind": "terminal", "attempt": part.attempt.key, "epoch": part.attempt.epoch, "rank": rank}
+    return place_in(job, part)
+
+
+def place_in(job: Job, part: Allocation) -> Place:
+    asked = {"kind": "terminal", "attempt": part.attempt.key, "epoch": part.attempt.epoch, "rank": part.rank}
     return Place(job, part.attempt_id, part.node_id, part.node.name, asked)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from channels.db import database_sync_to_async
@@ -14,12 +15,11 @@ from portal.foundation.api.sockets import SIGNED_OUT
 from portal.foundation.environment import env
 from portal.nodes.channel import channel_of
 from portal.pages.dashboard.terminal.rights import PLACES, begun_record, ended_record
+from portal.pages.dashboard.terminal.traffic import TRAFFIC
 from portal.work.jobs.idle.using import idle_used
 from workers.protocol.frames import MOST_SIZE, ClosedError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
-
     from portal.nodes.channel import Channel
     from portal.pages.dashboard.terminal.callers import Caller
     from portal.pages.dashboard.terminal.rights import Place
@@ -67,6 +67,8 @@ CALL_S = 30.0
 """How long it waits for the node to open its channel."""
 STUCK_S = 60.0
 """Seconds that input waits for a job that does not read it."""
+MOST_ALIVE = 200
+"""Bytes between two checks that are no use of an ssh: its `ServerAliveInterval` of two seconds or more moves at most these."""
 
 
 async def terminal_carry(caller: Caller, receive: Any, send: Any, place: Place, asked: dict[str, Any]) -> None:
@@ -113,32 +115,43 @@ async def _opened(caller: Caller, receive: Any, send: Any, place: Place, asked: 
     except ClosedError as error:
         code, detail = "away", str(error)
     else:
-        code, detail = await _session(caller, receive, send, place, channel, stream)
+        code, detail = await _session(caller, receive, send, place, channel, stream, str(asked.get("kind", "terminal")))
         exit_code = stream.exit_code
     if code != "left":
         close = SIGNED_OUT if code == "right_ended" else 1000
         await ended_tell(send, code, detail, exit_code=exit_code, close=close)
 
 
-async def _session(caller: Caller, receive: Any, send: Any, place: Place, channel: Channel, stream: Stream) -> Ended:
+async def _session(
+    caller: Caller, receive: Any, send: Any, place: Place, channel: Channel, stream: Stream, kind: str
+) -> Ended:
     loop = asyncio.get_running_loop()
-    begun = loop.time()
+    begun, about = loop.time(), {"user": caller.user, "place": place, "action": f"job.{kind}"}
     try:
-        await database_sync_to_async(begun_record)(user=caller.user, place=place)
+        await database_sync_to_async(begun_record)(**about)
         await _tell(send, state="open")
-        return await _carried(caller, receive, send, place, stream)
+        return await _carried(caller, receive, send, place, stream, _WATCHED[kind])
     except (DatabaseError, InterfaceError):
         return "away", "The portal's database does not answer, so the session cannot be recorded."
     finally:
         await channel.close(stream, "left", "The terminal was closed.")
         with contextlib.suppress(DatabaseError, InterfaceError):  # the trail says that it began
-            await database_sync_to_async(ended_record)(user=caller.user, place=place, seconds=loop.time() - begun)
+            await database_sync_to_async(ended_record)(**about, seconds=loop.time() - begun)
 
 
-async def _carried(caller: Caller, receive: Any, send: Any, place: Place, stream: Stream) -> Ended:
+async def _carried(
+    caller: Caller,
+    receive: Any,
+    send: Any,
+    place: Place,
+    stream: Stream,
+    watch: Callable[..., Coroutine[Any, Any, Ended]],
+) -> Ended:
     """Carry both ways until one end closes it, the person may no longer, or nothing has moved for long."""
     try:
-        done = await first_done(_shown(send, stream), _typed(receive, stream), _watch(caller, place, stream))
+        tenant_id = place.job.tenant_id
+        ways = _shown(send, stream, tenant_id), _typed(receive, stream, tenant_id), watch(caller, place, stream)
+        done = await first_done(*ways)
         return done.result()
     except OSError:  # the other end is gone
         return "left", ""
@@ -156,14 +169,16 @@ async def first_done(*ways: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _shown(send: Any, stream: Stream) -> Ended:
+async def _shown(send: Any, stream: Stream, tenant_id: int) -> Ended:
     while data := await stream.read():
+        await TRAFFIC.move(tenant_id, len(data))
         await send({"type": "websocket.send", "bytes": data})
     return stream.why or ("ended", "The shell has ended.")
 
 
-async def _typed(receive: Any, stream: Stream) -> Ended:
+async def _typed(receive: Any, stream: Stream, tenant_id: int) -> Ended:
     while (message := await receive())["type"] == "websocket.receive":
+        await TRAFFIC.move(tenant_id, len(message.get("bytes") or b""))
         try:
             async with asyncio.timeout(STUCK_S):
                 if message.get("bytes"):
@@ -180,6 +195,22 @@ async def _typed(receive: Any, stream: Stream) -> Ended:
 async def _watch(caller: Caller, place: Place, stream: Stream) -> Ended:
     idle, out = "Nobody used this terminal", "You may no longer act on this job, or you have signed out."
     return await session_watch(caller, place, lambda: stream.moved, by="terminal", idle=idle, out=out)
+
+
+async def _ssh_watch(caller: Caller, place: Place, stream: Stream) -> Ended:
+    """Watch it as a terminal. Bytes with which an ssh keeps its connection alive are no use: they come too thin."""
+    seen, used = 0, 0
+
+    def moved() -> int:
+        nonlocal seen, used
+        used, seen = used + (stream.moved - seen > MOST_ALIVE), stream.moved
+        return used
+
+    idle, out = "Nobody used this connection", "You may no longer act on this job, or the token has ended."
+    return await session_watch(caller, place, moved, by="ssh", idle=idle, out=out)
+
+
+_WATCHED: dict[str, Callable[..., Coroutine[Any, Any, Ended]]] = {"terminal": _watch, "ssh": _ssh_watch}
 
 
 async def _tell(send: Any, **said: Any) -> None:

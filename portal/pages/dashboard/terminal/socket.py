@@ -5,8 +5,8 @@ Binary messages are what is typed and shown. Text messages are JSON: the other e
 
 A browser has its session. Only a page of this very origin may open it: a foreign page could otherwise type in the
 name of the user. A program has a token, and no cookie counts. It says first `{"columns", "rows", "command", "plain"}`,
-each of which may be left out, and is told in words why nothing opens. A command is no part of the address: addresses are
-written into logs on the way.
+each of which may be left out, or `{"ssh": KEY, "user"}` for a server of ssh that lets this key in, and hears in words why
+nothing opens. A command is no part of the address: addresses are written into logs on the way.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from portal.foundation.errors import BerthError
 from portal.pages.dashboard.terminal.callers import ASKED_S, AWAY, Caller, program_serve
 from portal.pages.dashboard.terminal.session import ended_tell, json_of, size_of, terminal_carry
 from portal.people.accounts.second import required_missing
+from workers.protocol.frames import SSH_KEY, SSH_USER, is_shaped
 
 MOST_COMMAND = 2048
 """Bytes of a command; a frame to the node holds 4 KiB."""
@@ -83,6 +84,8 @@ def asked_of(said: Any) -> dict[str, Any]:
     """Return the request to the node beside the place. Raises BerthError."""
     if not isinstance(said, dict):
         raise BerthError("invalid", "The first message is a JSON object: columns, rows, command, plain.")
+    if "ssh" in said:
+        return _ssh_of(said)
     command, plain = said.get("command"), said.get("plain", False)
     if not isinstance(command, str | None) or command == "" or "\0" in (command or ""):
         raise BerthError("invalid", "command must be a text, or be left out for a shell.", field="command")
@@ -93,6 +96,19 @@ def asked_of(said: Any) -> dict[str, Any]:
         raise BerthError("invalid", "plain is true or false, and true only with a command.", field="plain")
     columns, rows = size_of(said) or (80, 24)
     return {"columns": columns, "rows": rows, "command": command, "plain": plain}
+
+
+def _ssh_of(said: dict[str, Any]) -> dict[str, Any]:
+    key, user = said["ssh"], said.get("user")
+    if not is_shaped(key, SSH_KEY):
+        raise BerthError(
+            "invalid", "ssh must be one public key, made by ssh-keygen -t ed25519, without a comment.", field="ssh"
+        )
+    if not is_shaped(user, SSH_USER):
+        raise BerthError(
+            "invalid", "The account's name for ssh has letters, digits and ._@- (say `User NAME`).", field="user"
+        )
+    return {"kind": "ssh", "key": key, "user": user}
 
 
 def same_origin(scope: dict[str, Any]) -> bool:

@@ -199,9 +199,14 @@ class SimulationDetailSerializer(SimulationSerializer):
     figures = serializers.SerializerMethodField(
         help_text="The figures of each policy; {} until the simulation has completed."
     )
+    turns = serializers.JSONField(
+        read_only=True,
+        help_text="The price of turns by shares, by one more run without: `cost`, the part of the mean JCT without them that "
+        "they add, `clear` of chance, and the `tenant` that waits longest without them, `times` as long. {}: not known.",
+    )
 
     class Meta(SimulationSerializer.Meta):
-        fields = [*SimulationSerializer.Meta.fields, "ahead", "nodes", "gpus", "figures"]
+        fields = [*SimulationSerializer.Meta.fields, "ahead", "nodes", "gpus", "figures", "turns"]
         read_only_fields = fields
 
     def get_ahead(self, simulation: Simulation) -> int:

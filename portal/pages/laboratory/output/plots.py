@@ -20,9 +20,9 @@ DASHES = ("solid", "6px,3px", "2px,2px", "8px,3px,2px,3px")
 SHARES = (10, 25, 50, 75, 90, 95, 99, 100)
 TENTHS = 10
 OF_JOBS = (
-    ("cdf_jct_h", "Job completion time", "hours", "Share of the ended jobs that took at most so long."),
+    ("cdf_jct_h", "Job completion time", "hours", "Share of the ended jobs that took at most this time."),
     ("cdf_lr", "Latency ratio", "LR", "Waiting over expected run time, of the jobs that started."),
-    ("cdf_wait_h", "Waiting", "hours", "Share of all jobs that waited at most so long."),
+    ("cdf_wait_h", "Waiting", "hours", "Share of all jobs that waited at most this time."),
     (
         "cdf_ftf",
         "Finish-time fairness",
@@ -84,7 +84,7 @@ def plots_of(answer: Mapping[str, Any]) -> list[Plot]:
     return [plot for plot in found if any(trace["x"] for trace in plot.figure["data"])]
 
 
-def _line(style: Style, x: Sequence[Any], y: Sequence[Any], **more: Any) -> dict[str, Any]:
+def line_of(style: Style, x: Sequence[Any], y: Sequence[Any], **more: Any) -> dict[str, Any]:
     line = {"color": style.token, "dash": style.dash, "width": 1.8, **more}
     return {"type": "scatter", "mode": "lines", "name": style.name, "x": list(x), "y": list(y), "line": line}
 
@@ -105,8 +105,8 @@ def _cdf(
     for style in styles:
         values = curves[style.name][key]
         shares = [n / (len(values) - 1) for n in range(len(values))] if len(values) > 1 else [1.0] * len(values)
-        data.append(_line(style, values, shares))
-        rows.append([style.name, *(_at(values, share / 100) for share in SHARES)])
+        data.append(line_of(style, values, shares))
+        rows.append([style.name, *(quantile_of(values, share / 100) for share in SHARES)])
     axis = {"type": "log"} if logarithmic else {"rangemode": "tozero"}
     layout = {
         "xaxis": {"title": {"text": unit}, **axis},
@@ -118,7 +118,7 @@ def _cdf(
     )
 
 
-def _at(values: Sequence[float], share: float) -> float | None:
+def quantile_of(values: Sequence[float], share: float) -> float | None:
     """Return the quantile, linear between the values."""
     if not values:
         return None
@@ -137,8 +137,8 @@ def _course(
     note: str,
 ) -> Plot:
     hours = "round_hours" if key == "fragments" else "hours"
-    data = [_line(style, curves[style.name][hours], curves[style.name][key], shape="hvh") for style in styles]
-    rows = [[style.name, *_tenths(curves[style.name][key])] for style in styles]
+    data = [line_of(style, curves[style.name][hours], curves[style.name][key], shape="hvh") for style in styles]
+    rows = [[style.name, *tenths_of(curves[style.name][key])] for style in styles]
     layout = {
         "xaxis": {"title": {"text": "simulated hours"}},
         "yaxis": {"title": {"text": unit}, "rangemode": "tozero"},
@@ -148,7 +148,7 @@ def _course(
     return Plot(key.replace("_", "-"), title, note, {"data": data, "layout": layout}, table)
 
 
-def _tenths(values: Sequence[float]) -> list[float | None]:
+def tenths_of(values: Sequence[float]) -> list[float | None]:
     edges = [round(n * len(values) / TENTHS) for n in range(TENTHS + 1)]
     return [sum(values[low:high]) / (high - low) if high > low else None for low, high in pairwise(edges)]
 

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
+from portal.foundation.api.streams import defused
 from portal.pages.laboratory.output.plots import plots_of, styles_of
 from portal.pages.laboratory.output.tables import Table, cell
 
@@ -62,7 +63,7 @@ def as_csv(answer: Mapping[str, Any]) -> str:
     for policy, figures in policies.items():
         writer.writerow({"policy": policy, **{name: figures[name] for name in scalar}})
         for tenant, own in figures["tenants"].items():
-            writer.writerow({"policy": policy, "tenant": tenant, **own})
+            writer.writerow({"policy": policy, "tenant": defused(tenant), **own})
     return out.getvalue()
 
 

@@ -9,13 +9,13 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from portal.foundation.errors import BerthError, NotFound
-from portal.pages.dashboard.parts.formatting import number
+from portal.pages.dashboard.parts.formatting import duration, number
 from portal.pages.laboratory.checking import LONE_FORMATS
 from portal.pages.laboratory.live import MOST_FOLLOWED, stream_of
 from portal.pages.laboratory.models import LabTrace, SharedWith, Simulation
 from portal.pages.laboratory.orders import HERE
 from portal.pages.laboratory.pages import form
-from portal.pages.laboratory.pages.answers import answer_context, plots_context
+from portal.pages.laboratory.pages.answers import answer_context
 from portal.pages.laboratory.run.answer import Size, size_of
 from portal.pages.laboratory.selectors import (
     SHOWN,
@@ -109,9 +109,13 @@ def new_context(
     *,
     again: Simulation | None = None,
     trace: LabTrace | None = None,
+    asked: QueryDict | None = None,
 ) -> dict[str, Any]:
-    """Return the form: empty, as typed with the `error` after a refusal, as asked before (`again`), or for a `trace`."""
-    typed = _fill(post, again, trace)
+    """Return the form: empty, as typed with the `error` after a refusal, as asked before (`again`), or for a `trace`.
+
+    `asked`: filled in by a link, such as the console's *Try on last week*.
+    """
+    typed = _fill(post or asked, again, trace)
     knobs = knobs_current()
     return {
         "typed": BLANK | typed,
@@ -120,7 +124,7 @@ def new_context(
             for each in traces_listed(user)
         ],
         "generators": form.generator_choices(),
-        "policies": form.policy_choices(_policies(post, again)),
+        "policies": form.policy_choices(_policies(post or asked, again)),
         "knobs": form.knob_fields(typed),
         "tenants": [each.name for each in tenants_of(user)],
         "here": cluster_words(cluster_described(user=user)),
@@ -129,7 +133,7 @@ def new_context(
         },
         "error": error,
         "error_field": _field_of(error),
-        "knobs_open": error is not None and error.field in form.FOLDED,
+        "knobs_open": (error is not None and error.field in form.FOLDED) or (asked is not None and error is None),
     }
 
 
@@ -174,8 +178,11 @@ def detail_context(simulation: Simulation, user: User) -> dict[str, Any]:
         "sharing": [{"value": value, "label": label} for value, label in SharedWith.choices],
         "facts": _facts(simulation),
         **progress_context(simulation),
-        **answer_context([simulation]),
-        **(plots_context([simulation]) if simulation.state == Simulation.State.COMPLETED else {}),
+        "jobs": simulation.trace.jobs if simulation.trace else simulation.generated_jobs,
+        "took": duration((simulation.ended_at - simulation.started_at).total_seconds())
+        if simulation.ended_at and simulation.started_at
+        else None,
+        **(answer_context([simulation]) if simulation.state == Simulation.State.COMPLETED else {}),
     }
 
 
@@ -191,10 +198,9 @@ def progress_context(simulation: Simulation) -> dict[str, Any]:
 
 
 def _facts(simulation: Simulation) -> list[dict[str, Any]]:
-    took = simulation.ended_at and simulation.started_at and (simulation.ended_at - simulation.started_at)
     knobs = ", ".join(f"{name} = {value}" for name, value in sorted(simulation.knobs.items())) or "all at their default"
     cut = f"after {simulation.until_h:g} h" if simulation.until_h else "when all jobs have ended"
-    facts = [
+    return [
         {"label": "Jobs", "value": jobs_words(simulation)},
         {
             "label": "Cluster",
@@ -210,7 +216,6 @@ def _facts(simulation: Simulation) -> list[dict[str, Any]]:
             "at": simulation.created_at.isoformat(),
         },
     ]
-    return [*facts, {"label": "Took", "value": f"{took.total_seconds():.0f} s"}] if took else facts
 
 
 def chosen_of(user: User, numbers: Sequence[int]) -> list[Simulation]:
@@ -229,7 +234,6 @@ def compare_context(user: User, numbers: Sequence[int]) -> dict[str, Any]:
     return {
         "chosen": [{"row": row_of(each, user), "facts": _facts(each)} for each in chosen],
         **answer_context(chosen),
-        **plots_context(chosen),
     }
 
 
@@ -237,7 +241,7 @@ def traces_context(
     user: User, typed: Mapping[str, str] | None = None, error: BerthError | None = None
 ) -> dict[str, Any]:
     return {
-        "traces": [(each, span_words(each.span_s), each.size_bytes / 1024) for each in traces_listed(user)],
+        "traces": [(each, span_words(each.span_s)) for each in traces_listed(user)],
         "formats": [
             {
                 "name": each.name,

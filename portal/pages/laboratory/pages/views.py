@@ -15,10 +15,11 @@ from portal.pages.dashboard.shell.frame import page_follow
 from portal.pages.laboratory.live import stream_of
 from portal.pages.laboratory.models import LabTrace
 from portal.pages.laboratory.output import told
+from portal.pages.laboratory.output.turns import turns_words
 from portal.pages.laboratory.pages import answers, form
 from portal.pages.laboratory.pages import shown as pages
 from portal.pages.laboratory.run.answer import report_of
-from portal.pages.laboratory.selectors import acting_check, simulation_get, tenant_chosen, trace_get
+from portal.pages.laboratory.selectors import acting_check, simulation_get, simulations_for, tenant_chosen, trace_get
 from portal.pages.laboratory.services import (
     history_add,
     owned_share,
@@ -46,11 +47,12 @@ def laboratory(request: HttpRequest) -> HttpResponse:
 
 
 def new(request: HttpRequest) -> HttpResponse:
-    """Show the form, empty or filled from a simulation (`?from=`) or a trace (`?trace=`). A POST asks for a simulation."""
+    """Show the form: empty, or filled from a simulation (`?from=`), a trace (`?trace=`) or names. A POST asks for one."""
     if request.method == "GET":
         trace = request.GET.get("trace")
         chosen = trace_get(user=request.user, number=trace) if trace is not None else None
-        context = pages.new_context(request.user, again=_again(request), trace=chosen)
+        asked = request.GET if "source" in request.GET else None
+        context = pages.new_context(request.user, again=_again(request), trace=chosen, asked=asked)
         return render(request, "laboratory/new.html", context)
     try:
         throttle_check(request, LaboratoryThrottle)
@@ -86,6 +88,12 @@ def detail(request: HttpRequest, number: int) -> HttpResponse:
         return render(request, "laboratory/detail.html", pages.detail_context(simulation, request.user))
     context = {"row": pages.row_of(simulation, request.user), **pages.progress_context(simulation)}
     return render(request, f"laboratory/_{fragment}.html", context)
+
+
+def turns(request: HttpRequest) -> HttpResponse:
+    """Say the price of turns by shares in the last simulation that tells it, for the pages of plannings."""
+    last = simulations_for(user=request.user).exclude(turns={}).first()
+    return render(request, "laboratory/_turns.html", {"last": last, "words": turns_words(last.turns) if last else ""})
 
 
 def figure(request: HttpRequest, number: int, name: str) -> HttpResponse:

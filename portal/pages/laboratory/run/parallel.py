@@ -45,8 +45,8 @@ class Task:
 def run_tasks(tasks: Sequence[Task], *, processes: int = 1, watch: Watch | None = None) -> list[Any]:
     """Return the tasks' answers, in their order. An error of a task is raised here, and ends the others.
 
-    `watch` is called some times a second with the fraction done of each task. It may raise, to stop everything: what it
-    raises is raised here.
+    `watch` is called some times a second with the fraction done of each task. It may raise, to stop everything: its
+    error is raised here.
     """
     if processes < 1:
         raise SimulationError("processes", "at least one process is needed; give 1 or more")

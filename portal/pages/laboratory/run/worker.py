@@ -10,7 +10,7 @@ import json
 import logging
 import time
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +23,20 @@ from portal.pages.laboratory.checking import inputs_of
 from portal.pages.laboratory.errors import SimulationError as LabError
 from portal.pages.laboratory.live import simulation_advanced, simulations_moved
 from portal.pages.laboratory.models import Simulation
+from portal.pages.laboratory.output.turns import turns_cost
 from portal.pages.laboratory.run.simulating import policy_simulated
 from portal.pages.laboratory.selectors import simulations_waiting
 from portal.planning.rounds.settings.knobs import knobs_current
 from scheduler.errors import SchedulerError
-from scheduler.simulator.rivals import parameters_for
+from scheduler.simulator.rivals import parameters_for, policy_named
 from scheduler.simulator.traces.source import TraceError
 from scheduler.simulator.world.truth import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from portal.pages.laboratory.output.turns import Answer
+    from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
 State = Simulation.State
@@ -51,6 +55,10 @@ class Ended(Exception):
     """The simulation no longer belongs to this worker: it was cancelled, or another worker has it."""
 
 
+class NotWorthIt(Exception):
+    """The run without turns takes longer than the laboratory gives it."""
+
+
 class TooLong(Exception):
     """It has run longer than the operator allows."""
 
@@ -63,7 +71,7 @@ def simulation_next() -> int | None:
     if simulation is None:
         return None
     try:
-        figures, curves = _work(simulation, holder)
+        figures, curves, turns = _work(simulation, holder)
     except Ended:
         _end(simulation, holder, State.CANCELLED)
     except TooLong as error:
@@ -75,7 +83,7 @@ def simulation_next() -> int | None:
         _end(simulation, holder, State.FAILED, error=f"{type(error).__name__}: {error}. This is a fault of Berth's.")
     else:
         packed = zlib.compress(json.dumps(curves, separators=(",", ":")).encode())
-        _end(simulation, holder, State.COMPLETED, figures=figures, curves=packed)
+        _end(simulation, holder, State.COMPLETED, figures=figures, curves=packed, turns=turns)
     return simulation.pk
 
 
@@ -119,6 +127,17 @@ class _Beat:
 
         return tell
 
+    def at_most(self, limit_s: float) -> Callable[[float], None]:
+        """Return a `tell` that raises NotWorthIt after this time, or when the operator's limit is reached."""
+        until_s = min(self.until_s, time.monotonic() + limit_s)
+
+        def tell(_: float) -> None:
+            if time.monotonic() > until_s:
+                raise NotWorthIt(f"it took longer than {limit_s:g} s")
+            self.beat()
+
+        return tell
+
     def beat(self, *, now: bool = False) -> None:
         at_s = time.monotonic()
         if at_s > self.until_s:
@@ -136,21 +155,42 @@ class _Beat:
         simulation_advanced(self.simulation.pk)
 
 
-def _work(simulation: Simulation, holder: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _work(simulation: Simulation, holder: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     minutes = knobs_current()["laboratory_minutes"]
     beat = _Beat(simulation, holder, time.monotonic() + 60 * minutes, minutes)
     beat.beat(now=True)
     inputs = inputs_of(simulation)
-    found, drawn = {}, {}
+    found, drawn, took_s = {}, {}, {}
     asked: dict[str, Any] = {"seed": simulation.seed, "until_h": simulation.until_h}
+
+    def run(parameters: Parameters, *, tell: Callable[[float], None]) -> Answer:
+        return policy_simulated(inputs.jobs, inputs.names, inputs.world, parameters, tell=tell, **asked)
+
     for policy in simulation.policies:
-        parameters, tell = parameters_for(policy, simulation.knobs), beat.of(policy)
-        found[policy], drawn[policy] = policy_simulated(
-            inputs.jobs, inputs.names, inputs.world, parameters, tell=tell, **asked
-        )
+        from_s = time.monotonic()
+        found[policy], drawn[policy] = run(parameters_for(policy, simulation.knobs), tell=beat.of(policy))
+        took_s[policy] = time.monotonic() - from_s
         simulation.progress[policy] = 1.0
         beat.beat(now=True)
-    return found, drawn
+    short = [name for name in found if took_s[name] <= TURNS_LIMIT_S and len(found[name]["tenants"]) > 1]
+    priced = (_turns(run, parameters_for(name, simulation.knobs), (found[name], drawn[name]), beat) for name in short)
+    return found, drawn, next(filter(None, priced), {})
+
+
+TURNS_LIMIT_S = 60.0
+"""Turns have a price where the run with them took no longer; the one without may take twice as long."""
+
+
+def _turns(run: Callable[..., Answer], parameters: Parameters, answer: Answer, beat: _Beat) -> dict[str, Any]:
+    """Return the price of turns by shares, from one more run without. {} where there are none, or it takes long."""
+    plain, is_fair = replace(parameters, fair_shares="off"), policy_named(parameters.policy).is_fair
+    if is_fair(plain) or not is_fair(parameters):
+        return {}
+    try:
+        return turns_cost(answer, run(plain, tell=beat.at_most(2 * TURNS_LIMIT_S)))
+    except (NotWorthIt, *REFUSALS) as error:
+        log.info("simulation %s has no price of turns: %s", beat.simulation.pk, error)
+        return {}
 
 
 def _end(simulation: Simulation, holder: str, state: str, **fields: Any) -> None:

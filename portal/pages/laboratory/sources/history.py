@@ -108,10 +108,10 @@ def _work_s(attempt: Any, last: Any, now: datetime, speeds: Mapping[str, float])
 
 
 def _cores(job: Job, last: Attempt) -> int:
-    """Per GPU, or in all for a CPU job: the request, else the grant."""
+    """Per GPU, or in all for a CPU job: the request, else the grant; of a GPU job first what it was placed with, or tuned to."""
     if not last.gpus:
         return job.cores or max(1, last.cores)
-    return job.cores_per_gpu or max(1, last.cores // last.gpus)
+    return last.cores_wanted or job.cores_per_gpu or max(1, last.cores // last.gpus)
 
 
 def cluster_registered() -> ClusterFile:

@@ -25,10 +25,10 @@ from portal.work.jobs.models import Job
 from portal.work.jobs.selectors import ANOTHERS
 from portal.work.jobs.services.asked.editing import widening_refused
 from scheduler.asking.changes import OFFERED, Change, Kind, minutes
-from scheduler.asking.over import TOLD
 from scheduler.asking.tries import Gathering, gathering
 from scheduler.asking.what_if import Answer, what_would_start
 from scheduler.errors import InvalidJob
+from scheduler.fairness.lrf import TOLD
 
 if TYPE_CHECKING:
     from scheduler.asking.starts.ranges import StartRange
@@ -48,7 +48,7 @@ _working = threading.Lock()
 
 def changes_work(job: Job, only: tuple[str, Any] | None = None) -> dict[str, Any]:
     """Return `changes`, the `offers` among them (`OFFERS_MAX`, best end first), `starts_now` (it starts as it stands),
-    `over_at` (as it stands) and `gathering`. `only`: one change and its value.
+    `over_at` and `start` (as it stands) and `gathering`. `only`: one change and its value.
 
     Raises BerthError: `busy` (429) while another is worked out, `invalid` (409): it cannot be planned, `not_waiting` (409).
     """
@@ -87,6 +87,7 @@ def _answer(found: Answer, way: Gathering | None, job: Job, *, r_num: int) -> di
     return {
         "starts_now": any(each.kind is Kind.NONE for each in found.changes),
         "over_at": _iso(found.over_s),
+        "start": _range(found.start),
         "changes": [_change(each, own) for each in found.changes],
         "offers": [_change(each, own) for each in offers[:OFFERS_MAX]],
         "gathering": way and _gathering(way, own),
@@ -142,5 +143,6 @@ def _gathering(way: Gathering, own: Mapping[int, Job]) -> dict[str, Any]:
     for end in way.ends:
         number = own[end.job].number if end.job in own else None
         name = f"#{number}" if number else ANOTHERS
-        ends.append({"at": end.at_s, "free": min(end.free, way.need), "job": number, "name": name})
+        known = {"known": end.known}
+        ends.append({"at": end.at_s, "free": min(end.free, way.need), "job": number, "name": name, **known})
     return {"node": way.node, "need": way.need, "idle": way.idle, "ends": ends}

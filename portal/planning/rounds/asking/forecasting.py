@@ -1,7 +1,7 @@
 """Predict starts in the background, at most once a minute, and keep how earlier predictions fared (section 7).
 
 It never runs inside a planning: beat asks for it, a lease of its own keeps two workers from doing it twice, and a run
-that finds the lease taken leaves at once. What counts in the record is the range as first given in a wait: the last one
+that finds the lease taken leaves at once. The record counts the first range that was given in a wait: the last one
 before the start would flatter. The same record makes the next ranges as wide as they have to be (`scheduler.asking.starts`).
 """
 

@@ -30,6 +30,7 @@ from portal.work.jobs.services.preempting import stops_nodes
 from portal.work.jobs.services.waiting import AGE_STEP, HELD, WaitingNote, promises_withdraw, waiting_note
 from portal.work.jobs.sharing import grants_lower
 from portal.work.jobs.states import JobState
+from scheduler.estimator.lengths import Length
 from scheduler.explaining.places import PLACE_FIGURES
 from scheduler.model import Decision, Piece, Plan, Reason, Result
 
@@ -82,7 +83,7 @@ def _differs(
 
 
 def note_of(decision: Decision, told: dict[int, dict[str, Any]]) -> WaitingNote:
-    """Return a decision's note. `told`: by identity, the notes of figures met before; many jobs share theirs."""
+    """Return a decision's note. The mapping has, by identity, the notes of figures met before; many jobs share theirs."""
     figures = told.get(id(decision.figures))
     if figures is None:
         figures = {name: value for name, value in decision.figures.items() if name not in PLACE_FIGURES}
@@ -105,12 +106,14 @@ class Ready(NamedTuple):
     """The part of applying that is prepared before the transaction, so that the transaction is short.
 
     `columns`: those of its decisions, made when needed where None; `details`: what to store of jobs in detail;
-    `cores_wanted`: by job, the cores that the plan went by, which stay with the attempts and promises.
+    `cores_wanted`: by job, the cores that the plan went by, which stay with the attempts and promises. `lengths`: of the jobs
+    that it places.
     """
 
     columns: Columns | None = None
     details: Details | None = None
     cores_wanted: Mapping[int, int] = MappingProxyType({})
+    lengths: Mapping[int, Length] = MappingProxyType({})
 
 
 NOTHING_READY = Ready()
@@ -140,7 +143,7 @@ def plan_apply(
     _profile_all(made, record)
     if texts := grants_lower({each.job: each.memory_mib for each in made.harvests}):
         events_record(kind="harvested", texts=texts)
-    _place_all(placed, record, ready.cores_wanted)
+    _place_all(placed, record, ready)
     plan_stops_apply(made=made, record=record)
     plan_promises_apply(made=made, record=record, cores_wanted=ready.cores_wanted)
     waiting_note(notes=notes, now=now)
@@ -162,8 +165,8 @@ def _lock_all(made: Plan, placed: Sequence[Decision], *, noted: Sequence[int]) -
     )
 
 
-def _place_all(placed: list[Decision], record: Planning, cores_wanted: Mapping[int, int]) -> None:
-    placings = [_placing(decision, cores_wanted.get(decision.job)) for decision in placed]
+def _place_all(placed: list[Decision], record: Planning, ready: Ready) -> None:
+    placings = [_placing(decision, ready) for decision in placed]
     refused = attempts_start(placings=placings, planning_number=record.number)
     for job_id, error in refused.items():
         log.info("planning %s: job %s not placed after all: %s", record.number, job_id, error)
@@ -197,7 +200,10 @@ def _part(piece: Piece) -> Part:
     return Part(piece.node, (held.gpu,), piece.cores, piece.memory_mib, **own)
 
 
-def _placing(decision: Decision, cores_wanted: int | None) -> Placing:
+def _placing(decision: Decision, ready: Ready) -> Placing:
     parts = [_part(piece) for piece in decision.placement.pieces] if decision.placement else []
-    age = (decision.age_s, decision.age_source) if decision.age_s is not None else None
-    return Placing(decision.job, parts, age, cores_wanted=cores_wanted)
+    length = ready.lengths.get(decision.job)
+    is_of_it = length is not None and length.source == decision.age_source  # else its samples tell it
+    sure = (length.spread, length.runs) if length is not None and is_of_it else (None, None)
+    age = (decision.age_s, decision.age_source, *sure) if decision.age_s is not None else None
+    return Placing(decision.job, parts, age, cores_wanted=ready.cores_wanted.get(decision.job))

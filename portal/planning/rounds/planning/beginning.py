@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 NUDGED_S = 1.0
 """Seconds, from beginning to end, of a planning that was nudged and only fills idle GPUs; the tick's does the proof."""
 LEAST_SHARE, APPLY_SHARE = 0.25, 0.5
-"""Of the time limit, what the scheduler has at least, and what is kept for applying at most: a first applying, which
-writes down why each job waits, says nothing of the next ones."""
+"""Parts of the time limit: the scheduler's at least, and applying's at most. A first applying writes down why each job
+waits, so its length says nothing of the next ones."""
 
 
 @dataclass(frozen=True, slots=True)

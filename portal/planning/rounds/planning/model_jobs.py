@@ -12,19 +12,17 @@ from portal.planning.rounds.planning.aside import IN_TURN, Aside, UnsettledNodes
 from portal.planning.rounds.planning.memory import Beside, KeptJobs, Look
 from portal.planning.rounds.planning.queued import QueuedJob, jobs_blocked, waits_of
 from portal.planning.rounds.planning.sharing import shared_memory
+from portal.planning.rounds.planning.starts import starts_load
 from portal.planning.rounds.planning.without_failing_jobs import DETAIL
 from portal.work.jobs.models import Job
-from portal.work.jobs.services.cores import cores_tuned
 from portal.work.jobs.use import WHOLE
 from scheduler import model
-from scheduler.estimator.cores import given_cores, start_cores
 from scheduler.fairness.lrf import is_guess
 from scheduler.model.placements import serves
 
 if TYPE_CHECKING:
+    from portal.planning.rounds.planning.starts import Starts
     from scheduler.parameters import Parameters
-
-    Tuned = Mapping[int, Mapping[str | None, int]]  # owner -> category -> its past jobs' largest tuned cores per GPU
 
 
 log = logging.getLogger(__name__)
@@ -45,7 +43,7 @@ class Known:
     """
 
     now_s: float
-    tuned: Tuned
+    starts: Starts
     promises: Mapping[int, model.Promise] = field(default_factory=dict)
     profiled: Mapping[int, datetime] = field(default_factory=dict)
     shared: Mapping[str, int] = field(default_factory=dict)
@@ -66,16 +64,17 @@ class Known:
         return model.GpuPart(job.gpu_compute, job.gpu_memory_mib, critical=critical, harvest=harvest, apart_from=apart)
 
     def cores(self, job: Any) -> int:
-        """Return the cores a GPU (of a CPU job: in all) that a job is to have: those that it was promised, if any.
-
-        With a part of a GPU it gets a part of the start rule's cores of a whole one.
-        """
+        """Return the cores a GPU (of a CPU job: in all) that a job is to have: those that it was promised, if any."""
         promise = self.promises.get(job.pk)
-        promised = promise.cores_wanted if promise is not None else None
-        wanted = promised or cores_wanted(job=job, tuned=self.tuned)
-        if job.cores_per_gpu or (part := self.part(job)) is None:
-            return wanted
-        return max(1, round(wanted * part.compute / WHOLE))
+        if promise is not None and promise.cores_wanted:
+            return promise.cores_wanted
+        part = self.part(job)
+        return self.starts.cores(job, 1.0 if part is None else part.compute / WHOLE)
+
+    def asked(self, job: Any) -> int | None:
+        """Return the cores a GPU that it asked for where others were chosen for it, on GPUs of its own."""
+        differs = job.cores_per_gpu and job.cores_per_gpu != self.starts.cores(job) and job.pk not in self.promises
+        return job.cores_per_gpu if differs and self.part(job) is None else None
 
     def profiled_s(self, job_id: int) -> float | None:
         since = self.profiled.get(job_id)
@@ -108,7 +107,7 @@ def to_model_jobs(look: Look, known: Known, kept: KeptJobs) -> list[model.Job]:
             log.exception("job %d cannot be described, which is a fault of Berth: it is set aside", row.pk)
             return _undescribed(row)
 
-    common = (known.tuned, unsettled, known.shared)
+    common = (known.starts, unsettled, known.shared)
     beside = Beside(blocked, known.promises, known.profiled, known.apart, refused, common)
     return kept.describe(look, beside, known.now_s, make)
 
@@ -142,6 +141,7 @@ def to_model_job(job: Any, times: Times, known: Known, aside: Aside = IN_TURN) -
         gpu_types=frozenset(job.gpu_types),
         cores=known.cores(job),
         least_cores=job.cores_per_gpu if job.cores_exactly and job.cores_per_gpu else 1,
+        asked_cores=known.asked(job),
         memory_mib=job.memory_mib or 0,
         priority=job.priority,
         wait_s=job.waited_s + times.stretch_s(known.now_s),
@@ -152,6 +152,7 @@ def to_model_job(job: Any, times: Times, known: Known, aside: Aside = IN_TURN) -
         model_label=job.model or None,
         done_fraction=getattr(job, "done_fraction", None) or 0.0,
         expected_duration_s=job.expected_duration_s,
+        limit_s=job.time_limit_s,
         total_samples=job.samples,
         eligible=aside.reason is None,
         ineligible_reason=aside.reason,
@@ -171,17 +172,17 @@ def to_model_job(job: Any, times: Times, known: Known, aside: Aside = IN_TURN) -
 def unsaved_to_model_job(*, job: Any, blocked: bool, now: datetime, parameters: Parameters) -> model.Job:
     """Return a job that is not stored as a snapshot would have it. `job`: an unsaved row with an id that none has."""
     job.done_fraction = 0.0
-    tuned = cores_tuned(owner_ids=[job.owner_id])
+    starts = starts_load(parameters, owner_ids=[job.owner_id])
     waits = waits_of(job, blocked=blocked)
     aside = aside_of(job, blocked=waits, unsettled=UnsettledNodes())  # it is new: no restore concerns it
-    known = Known(now.timestamp(), tuned, shared=shared_memory(parameters))
+    known = Known(now.timestamp(), starts, shared=shared_memory(parameters))
     return to_model_job(job, times_of(job), known, aside)
 
 
 def to_new_model_jobs(rows: Sequence[Any], *, now: datetime, parameters: Parameters) -> list[model.Job]:
     """Return stored jobs as a snapshot would have them if they came anew: with nothing run, waited or promised."""
-    tuned = cores_tuned(owner_ids=sorted({row.owner_id for row in rows}))
-    known = Known(now.timestamp(), tuned, shared=shared_memory(parameters))
+    starts = starts_load(parameters, owner_ids=sorted({row.owner_id for row in rows}))
+    known = Known(now.timestamp(), starts, shared=shared_memory(parameters))
     found = (to_model_job(row, times_of(row), known) for row in rows)
     return [
         replace(
@@ -189,19 +190,3 @@ def to_new_model_jobs(rows: Sequence[Any], *, now: datetime, parameters: Paramet
         )
         for job in found
     ]
-
-
-def cores_wanted(*, job: Any, tuned: Tuned) -> int:
-    """Return the cores a GPU (of a CPU job: in all): the tuned number of an earlier attempt, else the tenant's wish, else by
-    the start rule of section 8 from the tuned numbers of the owner's past jobs.
-    """
-    if list(job.gpus) == [0]:
-        return job.cores or 1
-    return start_cores(
-        category=job.category,
-        tuned=tuned.get(job.owner_id, {}),
-        given=given_cores(own=getattr(job, "cores_tuned", None), asked=job.cores_per_gpu, exactly=job.cores_exactly),
-        pipelined=bool(job.pipelined),
-        model_parameters=job.parameters,
-        heavy_between_iterations=bool(job.heavy_between_iterations),
-    )

@@ -156,7 +156,9 @@ def _node(node: Any, present: There, held: Held) -> model.Node:
         trusts_tenants=node.trusts_tenants or settings.DEMO,
         tenants=frozenset(held.tenants),
         offers=node_offers(node.software),
+        place=tuple(filter(None, map(str.strip, node.rack.split("/")))),
         speed=node.speed_factor or 1.0,
+        tunes=node.tunes_cores,
     )
 
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from datetime import datetime, timedelta
-from statistics import median
+from functools import lru_cache
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import F, Q
 
 from portal.planning.rounds.models import Round
 from portal.work.jobs.models import Job
 from portal.work.jobs.services.cores import cores_tuned_since
 from portal.work.jobs.states import FINAL, JobState
 from scheduler import model
+from scheduler.estimator.record import HISTORY_JOBS, Ran, Record
 from scheduler.fairness.arrays import LARGE_FROM_GPUS, PastJob, peak_gpus
-from scheduler.fairness.lrf import HISTORY_JOBS
 
 
 def ended_since(moment: datetime) -> list[model.Ended]:
@@ -27,33 +26,48 @@ def ended_since(moment: datetime) -> list[model.Ended]:
     ]
 
 
-def history_load() -> model.RunHistory:
-    """Median run times of completed jobs, over the latest HISTORY_JOBS of them (section 3's fallbacks).
+PAST_FIELDS = (
+    *("ran_s", "started_at", "ended_at", "expected_duration_s"),
+    *("owner_id", "tenant_id", "category", "model", "gpus_least"),
+)
+
+
+def runs_load() -> tuple[Ran, ...]:
+    """Return the run times of the latest HISTORY_JOBS completed jobs, oldest first (section 3), and among them those of jobs that
+    ran longer than declared, however they ended: one who lets each job fail would be believed for ever. One query.
 
     A job's run time is that of its attempts: in between it waited, and without records of them it is taken as one.
     """
-    rows = (
+    rows = list(
         Job.objects.runnable()
-        .filter(state=JobState.COMPLETED, started_at__isnull=False, ended_at__isnull=False, link_probe=None)
-        .order_by("-ended_at")
-        .values_list("owner_id", "tenant_id", "category", "ran_s", "started_at", "ended_at", "expected_duration_s")[
-            :HISTORY_JOBS
-        ]
+        .filter(
+            Q(state=JobState.COMPLETED) | Q(state__in=FINAL, ran_s__gt=F("expected_duration_s")),
+            started_at__isnull=False,
+            ended_at__isnull=False,
+            link_probe=None,
+        )
+        .order_by("-ended_at", "-pk")
+        .values_list(*PAST_FIELDS, "state", "time_limit_s")[:HISTORY_JOBS]
     )
-    ratios, by_tenant, by_category, every = defaultdict(list), defaultdict(list), defaultdict(list), []
-    for owner, tenant, category, ran_s, started_at, ended_at, declared_s in rows:
-        took_s = ran_s or max(0.0, (ended_at - started_at).total_seconds())
-        by_tenant[tenant, category].append(took_s)
-        by_category[category].append(took_s)
-        every.append(took_s)
-        if declared_s:
-            ratios[owner].append(took_s / declared_s)
-    return model.RunHistory(
-        declared_ratio={owner: median(values) for owner, values in ratios.items()},
-        tenant_category_s={key: median(values) for key, values in by_tenant.items()},
-        category_s={key: median(values) for key, values in by_category.items()},
-        cluster_s=median(every) if every else None,
+    return tuple(
+        Ran(ran_s or max(0.0, (ended_at - started_at).total_seconds()), *of_job)._replace(
+            completed=state == JobState.COMPLETED, limit_s=limit_s
+        )
+        for ran_s, started_at, ended_at, *of_job, state, limit_s in reversed(rows)
     )
+
+
+def history_load() -> model.RunHistory:
+    """Return the history of the latest completed jobs. It is made again only when another job has ended."""
+    return _learned(runs_load())
+
+
+@lru_cache(maxsize=1)
+def _learned(runs: tuple[Ran, ...]) -> model.RunHistory:
+    record = Record()
+    for run in runs:
+        record.learn(run)
+    return record.history
 
 
 def array_history_read(*, now: datetime, days: float = 7) -> dict[str, Any]:

@@ -62,6 +62,7 @@ class QueuedJob(NamedTuple):
     heavy_between_iterations: bool | None
     instrumented: bool
     expected_duration_s: float | None
+    time_limit_s: int | None
     samples: int | None
     checkpointable: bool
     restartable: bool

@@ -38,7 +38,7 @@ from portal.planning.rounds.planning.lease import (
 )
 from portal.planning.rounds.planning.memory import Memory, memory_taken
 from portal.planning.rounds.planning.nodes import on_whole_nodes
-from portal.planning.rounds.planning.running import cores_asked
+from portal.planning.rounds.planning.running import cores_asked, lengths_of
 from portal.planning.rounds.planning.shadowed import shadow_tell
 from portal.planning.rounds.planning.snapshot import Snapshot, snapshot_load
 from portal.planning.rounds.planning.without_failing_jobs import plan_without_failing_jobs
@@ -123,8 +123,8 @@ class Decided:
 
 
 class Wish(NamedTuple):
-    """What a plan wants to follow it. The plan itself is not kept: that its parts are gone when the collector comes back saves
-    it a walk over each of 100 000 decisions.
+    """A plan's requests to the next planning. The plan itself is not kept: its parts are gone when the collector comes back,
+    which saves a walk over each of 100 000 decisions.
     """
 
     replan: bool  # at once, in a new round
@@ -196,7 +196,7 @@ def _ready(decided: Decided, record: Planning, parameters: Parameters) -> Ready:
     record.decisions, record.keyframe = packed.bytes, packed.keyframe
     record.queue_length, record.window_jobs = made.queue_length, made.window_jobs
     record.solver, record.metrics = asdict(made.solver), planning_metrics(made=made, now=record.started_at)
-    return Ready(columns, details, cores_asked(made, decided.snapshot.state))
+    return Ready(columns, details, cores_asked(made, decided.snapshot.state), lengths_of(made, decided.snapshot.state))
 
 
 def plan(*given: Any, replan: bool, memory: Memory) -> Plan:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from portal.work.jobs.models import Allocation, Attempt
+from portal.work.jobs.models import Allocation, Attempt, Job
 from scheduler import model
+from scheduler.estimator.lengths import ASSUMED, DECLARED, GUESS_SPREAD, TOLD_SPREAD, Length, length_of
+from scheduler.fairness.lrf import BY_SAMPLES
 
 
 def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], now_s: float) -> model.Running:
@@ -33,13 +35,35 @@ def running_one(parts: Sequence[Any], *, describe: Callable[[Any], model.Job], n
         elastic=elastic,
         movable=job.is_requeueable and held is None,  # plannings leave those on shared GPUs where they are
         expected_end_s=expected_end_s(attempt, now_s=now_s, done=done),
+        spread=0.0 if job.samples else length_at_start(job).deciding.spread,
         description=_as_if_waiting(parts[0], describe(job), done) if elastic else None,
         restarts=job.preemptions,
         first_started_s=job.started_at.timestamp() if job.started_at else None,
         restart_s=job.restart_s,
         stopping=bool(attempt.stop_reason),
         owner=job.owner_id,
+        age_s=None if done or job.time_limit_s else job.age_s,
+        ran_s=job.ran_s or 0.0 if job.checkpointable else 0.0,
     )
+
+
+def length_at_start(job: Job) -> Length:
+    """Return the expected run time of a job that has one, as it was known when it first started.
+
+    An earlier version did not keep how sure it was.
+    """
+    source = job.age_source or (DECLARED if job.expected_duration_s else ASSUMED)
+    spread = SPREADS.get(source, GUESS_SPREAD) if job.age_spread is None else job.age_spread
+    return Length(job.age_s or 0.0, source, spread, job.age_runs or 0)
+
+
+SPREADS = {DECLARED: TOLD_SPREAD, BY_SAMPLES: 0.0}
+
+
+def lengths_of(made: model.Plan, state: model.ClusterState) -> dict[int, Length]:
+    """Return the lengths of the jobs that a plan places, as they are known now."""
+    placed = {each.job for each in made.placements}
+    return {job.id: length_of(job, state.history) for job in state.jobs if job.id in placed}
 
 
 def _profile(attempt: Attempt, parts: Sequence[Any]) -> model.Running:

@@ -31,9 +31,9 @@ from portal.planning.rounds.planning.sharing import (
     shared_memory,
     uses_load,
 )
+from portal.planning.rounds.planning.starts import starts_load
 from portal.planning.rounds.planning.without_failing_jobs import set_failing_aside, set_invalid_aside
 from portal.work.jobs.models import Allocation, GpuAllocation
-from portal.work.jobs.services.cores import cores_tuned
 from portal.work.jobs.services.profiling import profiles_past
 from scheduler import model
 from scheduler.estimator.measured import signature
@@ -94,7 +94,7 @@ def snapshot_load(*, now: datetime, parameters: Parameters, memory: Memory | Non
     parts, kinds = _parts(), list(GpuType.objects.all())
     shared = shared_memory(parameters)
     apart = apart_signatures() if shared else {}
-    running_known = Known(now.timestamp(), cores_tuned(), promises_load(), shared=shared, apart=apart)
+    running_known = Known(now.timestamp(), starts_load(parameters), promises_load(), shared=shared, apart=apart)
     look, past = memory.queue.look(), profiles_past(now=now, again_s=PROFILE_AGAIN_S)
     jobs = set_failing_aside(to_model_jobs(look, replace(running_known, profiled=past.since), memory.jobs))
     running = _running(parts, running_known)
@@ -182,4 +182,5 @@ def _running(parts: Iterable[Allocation], known: Known) -> list[model.Running]:
     def describe(job: Any) -> model.Job:
         return to_model_job(job, times_of(job), known)
 
-    return [running_one(held, describe=describe, now_s=known.now_s) for held in by_attempt.values()]
+    every = by_attempt.values()
+    return [running_one(held, describe=describe, now_s=known.now_s) for held in every]

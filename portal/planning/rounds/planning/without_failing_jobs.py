@@ -93,6 +93,7 @@ def _aside(jobs: Sequence[Job], ids: Collection[int], detail: str = DETAIL) -> l
             model_label=None,
             done_fraction=0.0,
             expected_duration_s=None,
+            limit_s=None,
             total_samples=None,
             attained_gpu_s=0.0,
             instrumented=False,

@@ -40,7 +40,7 @@ def _number(job: int) -> str:
 ENTRY = ("rank", "age_s", "age_source", "inside_window", "eligible", "placement", "array", "side", "turn")
 
 
-def explanation(job: Job) -> dict[str, Any]:
+def explanation(job: Job, *, recorded: bool = True) -> dict[str, Any]:
     """Return why a job waits, or where and by which planning it was last placed, with the figures behind it.
 
     All viewers of the job may see all of it: figures never hold another tenant's ids. None where nothing is known:
@@ -48,6 +48,7 @@ def explanation(job: Job) -> dict[str, Any]:
     the planning ordered) and `turn` (in its array's window, jobs that started counted), `window` and `tenant_share` (of its
     array); `share_at_turn`, `formulation`, `weight`, `candidates`, `classes`, `chosen`,
     `best_rejected` and what `larger_sentence` says are those of `scheduler.explaining.detail`, as of `detail_planning`.
+    `recorded`: with `past_predictions`; a job that runs needs none.
     """
     planning = planning_last() if job.state in QUEUED else _placing(job)
     decisions = decisions_or_none(planning)
@@ -67,7 +68,7 @@ def explanation(job: Job) -> dict[str, Any]:
         "window": _window(decisions, known.get("array"), planning),
         "tenant_share": _share(job, decisions),
         **_choice(detail),
-        **_predicted(job, known),
+        **_predicted(job, known, recorded=recorded),
     }
 
 
@@ -104,7 +105,7 @@ def _decided(job: Job, known: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _predicted(job: Job, known: Mapping[str, Any]) -> dict[str, Any]:
+def _predicted(job: Job, known: Mapping[str, Any], *, recorded: bool) -> dict[str, Any]:
     """Return when a waiting job will probably start, or why that is not known, and how past ranges fared."""
     predicted, missing = None, None
     if job.state == JobState.PENDING:
@@ -114,7 +115,7 @@ def _predicted(job: Job, known: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "predicted_start": asdict(predicted) if predicted else None,
         "predicted_start_missing": missing,
-        "past_predictions": forecast_record(),
+        "past_predictions": forecast_record() if recorded else None,
     }
 
 

@@ -9,10 +9,10 @@ from scheduler.explaining.sentences import awaited_words
 
 Figures = Mapping[str, Any]
 
-MEMORY = "MiB of idle memory"
+MEMORY = "MiB of free memory"
 RESOURCES = {
-    "gpus": "idle GPU",
-    "cores": "idle core",
+    "gpus": "free GPU",
+    "cores": "free core",
     "memory_mib": MEMORY,
     "gpu_quota": "GPU of its tenant's quota",
     "core_quota": "core of its tenant's quota",
@@ -21,7 +21,7 @@ NAMES_SHOWN = 2
 
 
 def start_need(reason: str | None, figures: Figures) -> str | None:
-    """Return e.g. "2 more idle GPUs on a100-01 or rtx-01"; None where the figures do not say."""
+    """Return e.g. "2 more free GPUs on a100-01 or rtx-01"; None where the figures do not say."""
     make = NEEDS.get(reason or "not-planned-yet")
     if make is None:
         return None
@@ -32,9 +32,9 @@ def start_need(reason: str | None, figures: Figures) -> str | None:
 
 
 def more(count: float, what: str) -> str:
-    """3, idle GPU -> 3 more idle GPUs."""
+    """3, free GPU -> 3 more free GPUs."""
     if what == MEMORY:
-        return f"{count / 1024:.4g} GiB more idle memory"
+        return f"{count / 1024:.4g} GiB more free memory"
     head, of, rest = what.partition(" of ")
     return f"{count:g} more {head}{'s' if count != 1 else ''}{of}{rest}"
 
@@ -54,13 +54,13 @@ def _idle_gpus(figures: Figures) -> str:
         return "a smaller size: the cluster has not so many"
     offered = figures["offered"]
     of_one = " of one type" if sum(count > 0 for count in offered["idle_gpus"].values()) > 1 else _types(figures)
-    return more(figures["needs"]["min_gpus"] - offered["most_of_a_type"], "idle GPU") + of_one
+    return more(figures["needs"]["min_gpus"] - offered["most_of_a_type"], "free GPU") + of_one
 
 
 def _scattered(figures: Figures) -> str:
     block = figures["offered"]["largest_block"]
     where = any_of(block["nodes"]) if block["nodes"] else "one node"
-    return f"{more(figures['needs']['min_gpus'] - block['gpus'], 'idle GPU')} on {where}"
+    return f"{more(figures['needs']['min_gpus'] - block['gpus'], 'free GPU')} on {where}"
 
 
 def _short_of(word: str) -> Callable[[Figures], str]:
@@ -69,7 +69,7 @@ def _short_of(word: str) -> Callable[[Figures], str]:
             return "a smaller ask: no node has so much"
         short = figures["needed"] - figures["available"]
         if spread := figures.get("spread"):
-            return f"{more(short, 'idle GPU')} with {more(spread['beside'], word).replace(' more', '')} each"
+            return f"{more(short, 'free GPU')} with {more(spread['beside'], word).replace(' more', '')} each"
         return f"{more(short, word)} on one node{' beside its GPUs' if figures['needs']['min_gpus'] else ''}"
 
     return words
@@ -100,7 +100,7 @@ def _lost(figures: Figures) -> str | None:
 
 def _reserved(figures: Figures) -> str:
     if figures.get("kept_for") == "array":
-        return "idle resources of its own pool"
+        return "free GPUs of its own queue"
     keepers = figures.get("keepers") or [{"job": None}]
     if len(keepers) > 1:
         return f"a place beside what is kept for {len(keepers)} jobs, or their start"
@@ -111,7 +111,7 @@ def _reserved(figures: Figures) -> str:
 NEEDS: dict[str, Callable[[Figures], str | None]] = {
     "not-enough-idle-gpus": _idle_gpus,
     "gpus-scattered": _scattered,
-    "not-enough-cores": _short_of("idle core"),
+    "not-enough-cores": _short_of("free core"),
     "not-enough-memory": _short_of(MEMORY),
     "outside-window": _outside,
     "tenant-quota": _quota,

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.utils import timezone
 
 from portal.people.tenants.models import Tenant, User
 from portal.planning.rounds.models import Planning
-from portal.planning.rounds.planning.model_jobs import cores_wanted
 from portal.planning.rounds.read.figures import Turns
 from portal.planning.rounds.record.decisions import decisions_read
 from portal.planning.rounds.record.explanations import explanations_of
 from portal.work.jobs.listing import jobs_for
 from portal.work.jobs.models import Job
 from portal.work.jobs.selectors import ANOTHERS
-from portal.work.jobs.services.cores import cores_tuned
-from scheduler.estimator.cores import LARGE_MODEL_PARAMETERS, start_cores
 from scheduler.explaining.sentences import sentence
 
-CATEGORIES = ("cv", "nlp", "speech", "other", "")
-"""As the submit form offers them for GPU jobs; the empty one: none is said."""
 CHUNK = 1000
 """The number of a planning's decisions that are looked up at a time."""
 
@@ -100,31 +94,3 @@ def cluster_metrics() -> dict[str, Any]:
         "queue_length": planning.queue_length,
         **{name: value for name, value in planning.metrics.items() if name != "faults"},
     }
-
-
-def cores_effects(user: User) -> dict[str, str]:
-    """Return the effect of each hint on the cores a GPU that a job of the user starts with (algorithms, section 8)."""
-    tuned = cores_tuned(owner_ids=[user.pk]).get(user.pk, {})
-    effects = {f"category:{name}": _start_words(name or None, tuned) for name in CATEGORIES}
-    base = start_cores(category=None, tuned=tuned)
-    changes = {
-        "pipelined": start_cores(category=None, tuned={}, pipelined=True) - start_cores(category=None, tuned={}),
-        "heavy": start_cores(category=None, tuned={}, heavy_between_iterations=True)
-        - start_cores(category=None, tuned={}),
-    }
-    effects |= {name: f"{change:+d} core".replace("-", "\u2212") for name, change in changes.items()}
-    effects["parameters"] = f"Above {LARGE_MODEL_PARAMETERS / 1e6:g} M it starts with one core per GPU less."
-    return effects | {"cores": f"Empty: by the hints, {base} without any. Of a CPU job: in all."}
-
-
-def _start_words(category: str | None, tuned: Mapping[str | None, int]) -> str:
-    cores = start_cores(category=category, tuned=tuned)
-    past = ", as your earlier jobs" if category in tuned or (category is None and tuned) else ""
-    return f"{cores} core{'s' if cores != 1 else ''} a GPU{past}"
-
-
-def cores_wanted_of(jobs: Iterable[Job]) -> dict[int, int]:
-    """Return how many cores each job would get at its smallest size: its own wish, else the start rule. One query."""
-    jobs = list(jobs)
-    tuned = cores_tuned(owner_ids={job.owner_id for job in jobs})
-    return {job.pk: cores_wanted(job=job, tuned=tuned) * max(1, job.gpus[0]) for job in jobs}

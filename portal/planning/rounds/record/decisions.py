@@ -1,6 +1,6 @@
 """A planning's decisions: a column a figure, a job a row, in the order of the queue; stored as differences (`frames`).
 
-What every job has (rank, latency ratio, age, reason, array, side, turn, binding node) is packed as numbers; placements,
+Each job's figures (rank, latency ratio, age, reason, array, side, turn, binding node) are packed as numbers; placements,
 windows, shares and reservations stand in a small JSON head. A job's figures and candidates are rows of their own
 (`portal.planning.rounds.record.explanations`). A planning's bytes follow those of the planning before, back to a key frame:
 `keyframe` is the number of the planning that has it, and null where the frame stands alone.

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from portal.cluster.models import SAMPLE_FRESH_S, Node
 from portal.planning.rounds.models import Planning, Round
+from portal.planning.rounds.record.by_type import types_mean, types_now
 from portal.work.jobs.models import Allocation, GpuAllocation, Job
 from portal.work.jobs.states import FINAL
 from scheduler.metrics import over_round
@@ -85,6 +86,7 @@ def planning_metrics(*, made: Plan, now: datetime) -> dict[str, Any]:
         **asdict(made.metrics),
         **raqlr_by_hours(now=now),
         **utilisations_now(),
+        "types": types_now(),
         "window_gpus": made.window_gpus,
         "faults": [asdict(fault) for fault in made.faults],
     }
@@ -98,7 +100,9 @@ def round_metrics(*, round_: Round, until: datetime, tick_s: float) -> dict[str,
         .values_list("started_at", "metrics", "placed")
     )
     figures = [(at.timestamp(), metrics) for at, metrics, _ in rows]
-    found = over_round(figures, until.timestamp(), hold_s=hold_s(tick_s=tick_s))
+    hold = hold_s(tick_s=tick_s)
+    found: dict[str, Any] = dict(over_round(figures, until.timestamp(), hold_s=hold))
+    found["types"] = types_mean(figures, until.timestamp(), hold_s=hold)
     last = rows[-1][1] if rows else {}
     names = [f"{name}_{hours}h" for hours in RAQLR_HOURS for name in ("raqlr", "raqlr_jobs")]
     totals = {name: last.get(name) for name in ("gpus_total", "cores_total", *names)}

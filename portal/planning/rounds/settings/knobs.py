@@ -12,7 +12,7 @@ from portal.foundation.errors import BerthError
 from portal.planning.rounds.models import OperatorSetting
 from portal.work.jobs.description import GRACE_MOST_S, R_NUM
 from scheduler.parameters import PARAMETERS, Parameters
-from scheduler.setting import Setting
+from scheduler.setting import ON_OFF, Setting
 
 _shares = partial(Setting, group="Arrays and tenants' shares")
 _sharing = partial(Setting, group="Shared GPUs")
@@ -73,6 +73,13 @@ PORTAL_KNOBS = (
         "days",
         (1, 3650),
     ),
+    _figures(
+        "figures_shown",
+        "off",
+        "Whether the menu of tenants has *Figures* as well: active rates, waits and fragments of the cluster.",
+        "on: tenants ask how the cluster is used.",
+        choices=ON_OFF,
+    ),
     _jobs(
         "r_num",
         R_NUM,
@@ -98,6 +105,13 @@ PORTAL_KNOBS = (
         "Up: tenants' jobs end just before they are done.",
         "of the limit",
         (0, 100),
+    ),
+    _laboratory(
+        "laboratory_shown",
+        "off",
+        "Whether the menu of tenants has the laboratory as well. Its address opens for them in any case.",
+        "on: tenants are to try other rules themselves.",
+        choices=ON_OFF,
     ),
     _laboratory(
         "laboratory_minutes",

@@ -17,6 +17,7 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
     "cluster.pack": 60,
     "jobs.idle": 15,
     "rounds.forecast": 60,
+    "rounds.first_starts": 10,
     "rounds.tune": 5,
     "rounds.relieve": 5,
     "estimation.speeds": 120,
@@ -36,6 +37,7 @@ FIXED_S = {"jobs.reconcile": 5, "jobs.expire": 3600, "cluster.roll_up": 3600, "r
     "artefacts.expire": 3600,
     "artefacts.move": 60,
     "artefacts.sweep_store": 86400,
+    "sweeps.read": 5,
 }
 
 QUEUES = dict.fromkeys(

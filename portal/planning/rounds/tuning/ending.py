@@ -53,7 +53,7 @@ def search_stop(read: CoreSearch, *, now: datetime) -> None:
     search = _locked(read)
     if search is None:
         return
-    if place is not None and search.state["way"] != Way.GATHER:
+    if place is not None:
         best = max(1, search.state["best"]) * place.attempt.gpus
         cores_order(place=place, cores=min(best, len(place.part.core_ids) + len(place.idle)))
     _save(search, done_at=now, due_at=None, outcome=Outcome.SWITCHED_OFF)
@@ -94,8 +94,8 @@ class _Ending:
     def go(self) -> None:
         tuning = Tuning(**(self.search.state | {"way": Way(self.search.state["way"])}))
         room = Room(self.place.attempt.gpus, len(self.place.part.core_ids), len(self.place.idle))
-        if tuning.way is Way.GATHER and room.held < tuning.cores * room.gpus:
-            _, cores = step(tuning, room, 0.0)
+        if tuning.way is Way.SHORT:
+            tuning, cores = step(tuning, room, 0.0)
             self._go_on(tuning, cores, pause_s=self.search.step_s)
             return
         band = self.parameters.noise_band
@@ -110,18 +110,16 @@ class _Ending:
         after, cores = step(tuning, room, value, band=band, used=used)
         self._write_down(tuning)
         self._go_on(after, cores, pause_s=0.0)
-        Attempt.objects.filter(pk=self.place.attempt.pk).update(cores_wanted=after.best)
+        Attempt.objects.filter(pk=self.place.attempt.pk).update(cores_wanted=after.wish)
         if after.is_done:
-            per_gpu = None if used is None else used / room.gpus
-            started = Way.START if tuning.way is Way.GATHER else tuning.way
-            asked = advance(Tuning(**(asdict(tuning) | {"way": started})), value, band=band, used=per_gpu)
-            self._done(after, Outcome.FOUND if asked.is_done else Outcome.LIMITED)
+            alone = advance(tuning, value, band=band, used=None if used is None else used / room.gpus)
+            self._done(after, Outcome.FOUND if alone.is_done else Outcome.LIMITED)
 
     def _write_down(self, tuning: Tuning) -> None:
         marked_at = self.search.marked_at or self.now
         CoreStep.objects.create(
             search=self.search,
-            number=tuning.steps + 1,
+            number=self.search.steps.count() + 1,
             cores_per_gpu=tuning.cores,
             from_at=marked_at,
             to_at=min(self.now, marked_at + timedelta(seconds=self.search.step_s)),
@@ -147,7 +145,8 @@ class _Ending:
         job = self.place.attempt.job
         core_tuning_record(job=job, cores_per_gpu=tuning.best, steps=tuning.steps)
         word = "found best" if outcome == Outcome.FOUND else "the best of what could be had"
-        text = f"{count(tuning.best, 'cores')} a GPU {word} after {tuning.steps} steps, by {self.search.get_signal_display()}."
+        steps = count(tuning.steps, "steps")
+        text = f"{count(tuning.best, 'cores')} a GPU {word} after {steps}, by {self.search.get_signal_display()}."
         event_record(job_id=job.pk, kind="tuned", text=text, epoch=self.place.attempt.epoch)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from django.db.models import Exists, OuterRef
@@ -19,6 +18,7 @@ from django.utils import timezone
 from portal.foundation.bulk import among
 from portal.planning.rounds.planning.lease import errand
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
+from portal.planning.rounds.tuning.beginning import AT_ONCE, searches_again, searches_begin
 from portal.planning.rounds.tuning.ending import Figures, Outcome, search_stop, step_end, value_of
 from portal.planning.rounds.tuning.measures import (
     LEAST_SHARE,
@@ -29,9 +29,8 @@ from portal.planning.rounds.tuning.measures import (
     upset_read,
     uses_read,
 )
-from portal.work.jobs.models import Allocation, Attempt, CoreSearch, CoreTuning
-from portal.work.jobs.states import AttemptState
-from scheduler.estimator.tuner import Way, gather
+from portal.work.jobs.models import Allocation, Attempt, CoreSearch
+from scheduler.estimator.tuner import Way
 from scheduler.parameters import Parameters
 
 log = logging.getLogger(__name__)
@@ -42,7 +41,6 @@ SETTLE_SHARE, SETTLE_MOST_S = 0.2, 5.0
 """Seconds of a step after cores changed, before it is measured."""
 ANSWER_S = 600.0
 """Seconds without an acknowledgement after which a node's search ends."""
-AT_ONCE = 500
 LEASE_S = 60.0
 """Seconds after which a pass counts as killed, and another worker may make one."""
 
@@ -64,13 +62,14 @@ def _pass(now: datetime) -> int:
     if parameters.tune_cores != "on":
         return 0
     searches_begin(now=now, parameters=parameters)
+    searches_again(now=now, parameters=parameters)
     open_ones = CoreSearch.objects.filter(done_at=None, due_at__lte=now)
     due = list(open_ones.select_related("attempt").order_by("due_at")[:AT_ONCE])
     if not due:
         return 0
     begun, new = [each for each in due if _is_noted(each)], [each for each in due if not _is_noted(each)]
     speeds = speeds_read(search.attempt_id for search in due)
-    figures = _figures([search for search in begun if not _gathers(search)], speeds)
+    figures = _figures([search for search in begun if not _is_short(search)], speeds)
     over = _over(begun, figures, parameters=parameters, now=now)
     _mark(new, speeds, now=now)
     for search in over:
@@ -85,14 +84,14 @@ def _over(
     """Return those whose step has a result, or that may get the cores they wait for; the others' is made again."""
     band = parameters.noise_band
     measured = [search for search in searches if search.pk in figures]
-    gathering = [search for search in searches if search.pk not in figures]
+    short = [search for search in searches if search.pk not in figures]
     told = [search for search in measured if value_of(search, figures[search.pk], band=band) is not None]
-    room = idle_cores_beside(search.attempt_id for search in gathering)
-    able = [search for search in gathering if search.attempt_id in room]
+    room = idle_cores_beside(search.attempt_id for search in short)
+    able = [search for search in short if search.attempt_id in room]
     upset = upset_read(told)
     told = [search for search in told if search.attempt_id not in upset]
     _again(set(measured) - set(told), now=now)
-    _again(set(gathering) - set(able), now=now, pause_s=parameters.tune_step_s)
+    _again(set(short) - set(able), now=now, pause_s=parameters.tune_step_s)
     return [*told, *able]
 
 
@@ -131,41 +130,6 @@ def _again(searches: Collection[CoreSearch], *, now: datetime, pause_s: float = 
     )
 
 
-def searches_begin(*, now: datetime, parameters: Parameters) -> int:
-    """Give a search to each attempt that may be tuned and has run for a step: on one node that allows it, with GPUs, of a job
-    that was not tuned before and whose tenant did not fix its cores. Two queries.
-    """
-    parts = Allocation.objects.filter(attempt=OuterRef("pk"))
-    attempts = (
-        Attempt.objects.runs()
-        .live()
-        .filter(
-            Exists(parts.filter(rank=0, cores_acknowledged__isnull=False, node__tunes_cores=True)),
-            ~Exists(parts.filter(rank__gt=0)),
-            ~Exists(CoreSearch.objects.filter(attempt=OuterRef("pk"))),
-            ~Exists(CoreTuning.objects.filter(job=OuterRef("job"))),
-            state=AttemptState.RUNNING,
-            gpus__gt=0,
-            stop_reason="",
-            job__cores_exactly=False,
-            started_at__lte=now - timedelta(seconds=parameters.tune_step_s),
-        )
-        .annotate(node_cores=parts.filter(rank=0).values("node__cores")[:1])
-        # Not only by key: Postgres would walk along all attempts that ever were to find the first live ones.
-        .order_by("started_at", "pk")[:AT_ONCE]
-    )
-    rows = []
-    for attempt in attempts:
-        asked = attempt.cores_wanted or max(1, attempt.cores // attempt.gpus)
-        state = gather(asked, attempt.node_cores, attempt.gpus, fast=parameters.tune_faster == "on")
-        rows.append(
-            CoreSearch(
-                attempt=attempt, state=asdict(state), step_s=parameters.tune_step_s, since=now, due_at=now, begun_at=now
-            )
-        )
-    return len(CoreSearch.objects.bulk_create(rows, ignore_conflicts=True))
-
-
 def _is_noted(search: CoreSearch) -> bool:
     return search.marked_at is not None and search.marked_samples is not None
 
@@ -177,20 +141,20 @@ def _mark(searches: Sequence[CoreSearch], speeds: Mapping[int, tuple[float, floa
     """
     for search in searches:
         settle_s = min(SETTLE_MOST_S, SETTLE_SHARE * search.step_s)
-        gathers, settled_at = _gathers(search), (search.since or now) + timedelta(seconds=settle_s)
-        if search.marked_at is None and settled_at > now and not gathers:
+        short, settled_at = _is_short(search), (search.since or now) + timedelta(seconds=settle_s)
+        if search.marked_at is None and settled_at > now and not short:
             search.due_at = settled_at
-        elif search.marked_at is None and not gathers:
+        elif search.marked_at is None and not short:
             search.marked_at, search.due_at = now, now + timedelta(seconds=LAG_S)
         else:
             search.marked_at = search.marked_at or now
             search.marked_samples, search.marked_seconds = speeds.get(search.attempt_id, (0.0, 0.0))
-            search.due_at = now if gathers else search.marked_at + timedelta(seconds=search.step_s + LAG_S)
+            search.due_at = now if short else search.marked_at + timedelta(seconds=search.step_s + LAG_S)
     CoreSearch.objects.bulk_update(searches, ["due_at", "marked_at", "marked_samples", "marked_seconds"])
 
 
-def _gathers(search: CoreSearch) -> bool:
-    return search.state["way"] == Way.GATHER and search.state["cores"] * search.attempt.gpus > search.attempt.cores
+def _is_short(search: CoreSearch) -> bool:
+    return search.state["way"] == Way.SHORT
 
 
 def _figures(measured: Sequence[CoreSearch], speeds: Mapping[int, tuple[float, float]]) -> dict[int, Figures]:

@@ -20,7 +20,12 @@ from portal.work.jobs.imports import FORMATS, text_import
 from portal.work.jobs.lineage import description_again
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rest_framework.request import Request
+
+    from portal.people.tenants.models import User
+    from portal.work.jobs.imports.answers import Begins
 
 
 BEGIN_WITH = parameter(
@@ -80,7 +85,7 @@ class ImportedLine(serializers.Serializer):
     text = serializers.CharField(help_text="The option as it stands there.")
     verdict = serializers.ChoiceField(
         choices=["mapped", "looser", "ignored", "refused"],
-        help_text="Looser: it became what is like it, such as a GPU type of which less is known. "
+        help_text="Looser: it became what is like it, such as a GPU type of which less is known, or cores that are tuned. "
         "Refused: it cannot be had here, and without it the job would be another one.",
     )
     detail = serializers.CharField(help_text="What it became, or why it became nothing.")
@@ -98,6 +103,7 @@ class ImportAnswer(serializers.Serializer):
 class JobsImportView(ApiView):
     write_scope = "jobs:write"
     http_method_names: ClassVar[list[str]] = ["post"]
+    begins_for: Callable[[User], Begins] | None = None  # from a room above, which knows the start rule of cores
 
     @documented(
         "Read a batch script or YAML as a job description, without submitting it",
@@ -111,7 +117,9 @@ class JobsImportView(ApiView):
         body = request_object(request._request)  # noqa: SLF001 - the public way to the raw request
         text, form = _asked(body)
         types, arguments = gpu_type_names(), _arguments(body.get("arguments") or [])
-        return Response(text_import(text, format=form, gpu_types=types, arguments=arguments).as_json())
+        begins = self.begins_for(request.user) if self.begins_for else None
+        found = text_import(text, format=form, gpu_types=types, arguments=arguments, begins=begins)
+        return Response(found.as_json())
 
 
 def _arguments(given: Any) -> list[str]:

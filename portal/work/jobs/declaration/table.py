@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Kind = Literal["text", "whole", "number", "flag", "choice", "time", "lines", "pairs", "own"]
-Widget = Literal["text", "number", "textarea", "select", "check", "cards"]
+Widget = Literal["text", "number", "textarea", "select", "check"]
 WIDGETS: Mapping[Kind, Widget] = {
     "whole": "number",
     "flag": "check",

@@ -14,6 +14,8 @@ from portal.work.jobs.imports.sbatch import sbatch_import
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from portal.work.jobs.imports.answers import Begins
+
 FORMATS = ("sbatch", "yaml")
 MOST_CHARS = 1024 * 1024
 """The most characters of one text in a YAML description, as long as a file of a job."""
@@ -27,18 +29,19 @@ def text_import(
     format: str | None = None,  # noqa: A002 - as in REST
     gpu_types: Sequence[str] = (),
     arguments: Sequence[str] = (),
+    begins: Begins | None = None,
 ) -> Imported:
     """Return the job that a text describes. `format` None: a script begins with #!, or has a line that begins with #SBATCH.
 
-    `arguments`: those that a script is called with. Raises BerthError for a text that cannot be read at all. Whether the job
-    can run here is for its submission to say.
+    `arguments`: those that a script is called with; `begins`: see `sbatch_import`. Raises BerthError for a text that cannot be
+    read at all. Whether the job can run here is for its submission to say.
     """
     checks.text_safe(text, "text")
     if format is None:
         head = text.removeprefix("\ufeff")
         format = "sbatch" if head.startswith("#!") or looks(head) else "yaml"  # noqa: A001
     if format == "sbatch":
-        return sbatch_import(text, gpu_types=gpu_types, arguments=arguments)
+        return sbatch_import(text, gpu_types=gpu_types, arguments=arguments, begins=begins)
     if arguments:
         detail = "A job in YAML takes no arguments; write them into its `command`."
         raise BerthError("not_a_script", detail, field="arguments")

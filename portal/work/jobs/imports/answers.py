@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Begins = Callable[[Mapping[str, Any]], int]  # a description -> the cores a GPU with which its job begins
 
 Verdict = Literal["mapped", "looser", "ignored", "refused"]
 

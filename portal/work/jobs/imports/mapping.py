@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from portal.work.jobs.imports.answers import Line
+    from portal.work.jobs.imports.answers import Begins, Line
 
 _SIGNAL = re.compile(r"(?:([BR]{1,2}):)?([A-Za-z0-9]{1,12})(?:@([0-9]{1,5}))?")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
@@ -29,6 +29,7 @@ class Draft:
 
     gpu_types: Sequence[str]
     now: datetime
+    begins: Begins | None = None
     description: dict[str, Any] = field(default_factory=dict)
     sizes: dict[str, tuple[Any, Line]] = field(default_factory=dict)
     looser: set[str] = field(default_factory=set)
@@ -76,7 +77,7 @@ def _time(draft: Draft, value: str, line: Line) -> None:
     if limit_s is None:
         line.ignored("No time limit is what a job has that asks for none.")
     else:
-        draft.put(line, "time_limit_s", limit_s, f"It may run for {_lasting(limit_s)}.")
+        draft.put(line, "time_limit_s", limit_s, f"It may run for {_lasting(limit_s)}: a limit, no expected duration.")
 
 
 def _array(draft: Draft, value: str, line: Line) -> None:

@@ -20,6 +20,7 @@ from portal.work.jobs.imports.variables import SCRIPT_NAME, command_for, unknown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from portal.work.jobs.imports.answers import Begins
 
 MOST_LINE = 4096
 SHELL = ("/bin/sh",)
@@ -85,13 +86,17 @@ MOST_LINES = 50_000
 
 
 def sbatch_import(
-    script: str, *, gpu_types: Sequence[str] = (), arguments: Sequence[str] = (), now: datetime | None = None
+    script: str,
+    *,
+    gpu_types: Sequence[str] = (),
+    arguments: Sequence[str] = (),
+    now: datetime | None = None,
+    begins: Begins | None = None,
 ) -> Imported:
     """Return the job of a batch script. `gpu_types`: those of this cluster, for names such as `gpu:a100:2`.
 
-    `arguments`: those that the script is called with; `now`: the time that --begin counts from.
-    Raises BerthError (blank, too_long, too_many, wrap) when it is no
-    script that can be read at all.
+    `arguments`: those that the script is called with; `now`: the time that --begin counts from; `begins`: None = with the cores
+    that it asks for. Raises BerthError (blank, too_long, too_many, wrap) when it is no script that can be read at all.
     """
     script = script.removeprefix("\ufeff").replace("\r\n", "\n")
     if not script.strip():
@@ -104,7 +109,7 @@ def sbatch_import(
         raise BerthError("too_many", detail, field="text")
     found, lines = directives(script)
     found = _first_part(found)
-    draft = Draft(gpu_types, now or datetime.now(UTC))
+    draft = Draft(gpu_types, now or datetime.now(UTC), begins)
     for directive in _last_of_each(found):
         _take(draft, directive)
     sizes.settle(draft)

@@ -162,15 +162,24 @@ def _cores(draft: Draft, sizes: list[int], cores: int, *, nodes: int) -> None:
         if nodes > 1 and (line := _line(draft, "nodes")):
             line.refused("A job without GPUs runs on one node here; submit an array, or ask for one node.")
     elif per_gpu:
-        wanted = draft.description["cores_per_gpu"] = _value(draft, "cpus-per-gpu")
-        per_gpu.mapped("cores_per_gpu", f"{wanted} cores for each GPU.")
+        wanted = _value(draft, "cpus-per-gpu")
+        _cores_per_gpu(draft, per_gpu, wanted, f"{wanted} cores for each GPU.")
         if per_task:
             per_task.ignored("--cpus-per-gpu says how many cores there are.")
     elif per_task:
-        wanted = draft.description["cores_per_gpu"] = math.ceil(cores / sizes[0])
-        per_task.mapped(
-            "cores_per_gpu", f"{cores} cores for {sizes[0]} GPU{'s' if sizes[0] != 1 else ''}: {wanted} for each."
-        )
+        wanted = math.ceil(cores / sizes[0])
+        says = f"{cores} cores for {sizes[0]} GPU{'s' if sizes[0] != 1 else ''}: {wanted} for each."
+        _cores_per_gpu(draft, per_task, wanted, says)
+
+
+def _cores_per_gpu(draft: Draft, line: Line, asked: int, says: str) -> None:
+    """Say what was asked, and with how many cores a GPU the job begins where that is another number."""
+    draft.description["cores_per_gpu"] = asked
+    begins = asked if draft.begins is None else draft.begins(draft.description)
+    if begins == asked:
+        line.mapped("cores_per_gpu", says)
+    else:
+        line.looser("cores_per_gpu", f"{says} Asked {asked}; it begins with {begins} and is tuned.")
 
 
 def _memory(draft: Draft, sizes: list[int], cores: int, *, nodes: int) -> None:

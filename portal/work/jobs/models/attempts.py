@@ -154,6 +154,9 @@ class Allocation(models.Model):
     state = models.CharField(max_length=16, choices=State.choices, default=State.WANTED)
     sequence = models.PositiveBigIntegerField(default=0, help_text="The number of the last report that was accepted.")
     pid = models.PositiveIntegerField(null=True)
+    ports = models.JSONField(
+        default=list, help_text="The TCP ports that its processes listen on, as its node last said."
+    )
     exit_code = models.IntegerField(null=True)
     signal = models.PositiveSmallIntegerField(
         null=True, help_text="The signal that ended its command, which then has no exit code."

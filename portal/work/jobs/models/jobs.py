@@ -148,6 +148,11 @@ class Job(models.Model):
         null=True, help_text="Expected run time in seconds. The latency ratio divides the waiting time by it."
     )
     age_source = models.CharField(max_length=32, blank=True)
+    age_spread = models.FloatField(
+        null=True,
+        help_text="How sure its expected run time was when it first started: its logarithm's standard deviation.",
+    )
+    age_runs = models.PositiveIntegerField(null=True, help_text="The number of ended jobs behind it.")
 
     epoch = models.PositiveIntegerField(default=0, help_text="The number of its last attempt.")
     failures = models.PositiveIntegerField(default=0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from django.db import transaction
 from django.db.models import F, Max, Sum
@@ -34,13 +34,6 @@ if TYPE_CHECKING:
 
 PAST, SHOWN = 200, 8
 """The most of an owner's latest results that are looked through, and that are shown."""
-
-
-class PastCores(NamedTuple):
-    """Cores a GPU: the result of tuning for a job, and its wish before (None: nothing)."""
-
-    found: int
-    asked: int | None
 
 
 def core_tuning_record(*, job: Job, cores_per_gpu: int, steps: int = 0) -> CoreTuning:
@@ -70,16 +63,14 @@ def cores_tuned(*, owner_ids: Iterable[int] | None = None) -> dict[int, dict[str
     return dict(found)
 
 
-def cores_past(*, owner: User, tenant: Tenant, category: str, label: str) -> tuple[list[PastCores], bool]:
-    """Return the results for the owner's latest jobs in the tenant with this label, and True; where none has it those of
-    the category ("": without one), and False. The last first, those set by hand left out. One query.
+def cores_past(*, owner: User, tenant: Tenant, category: str, label: str) -> tuple[list[int], bool]:
+    """Return the cores a GPU that were found for the owner's latest jobs in the tenant with this label, and True; where none
+    has it those of the category ("": without one), and False. The last first, those set by hand left out. One query.
     """
     rows = CoreTuning.objects.filter(owner=owner, job__owner=owner, job__tenant=tenant, steps__gt=0)
-    found = rows.order_by("-tuned_at").values_list("category", "job__model", "cores_per_gpu", "job__cores_per_gpu")[
-        :PAST
-    ]
-    same = [PastCores(*cores) for _, model, *cores in found if label and model == label]
-    alike = [PastCores(*cores) for kind, _, *cores in found if kind == category]
+    found = rows.order_by("-tuned_at").values_list("category", "job__model", "cores_per_gpu")[:PAST]
+    same = [cores for _, model, cores in found if label and model == label]
+    alike = [cores for kind, _, cores in found if kind == category]
     return (same or alike)[:SHOWN], bool(same)
 
 

@@ -23,6 +23,8 @@ NEVER_RAN = frozenset({"tenant_not_trusted"})
 """Ends reported by the agent before any of the job's own code ran."""
 _MEMORY = frozenset({"out_of_memory", "gpu_memory_limit"})
 _LOST = frozenset({"lost", "lease", "tenant_not_trusted"})
+LEAVING = "allocation"
+"""The check by which an agent closes its node when its allocation ends (`workers.agent.leaving`)."""
 _STOPPED = {
     StopReason.CANCEL: A.CANCELLED,
     StopReason.PREEMPT: A.PREEMPTED,
@@ -63,7 +65,8 @@ def attempt_settle(*, attempt: Attempt, at: datetime) -> None:
     ends = list(attempt.allocations.order_by("released_at", "rank"))
     parts = [(part.end_reason, part.exit_code) for part in ends]
     fresh = Attempt.objects.get(pk=attempt.pk)
-    state = attempt_end_state(parts=parts, stop_reason=fresh.stop_reason)
+    stop_reason = fresh.stop_reason or (StopReason.REQUEUE if _left_with_node(fresh) else "")
+    state = attempt_end_state(parts=parts, stop_reason=stop_reason)
     ended = Attempt.objects.filter(pk=attempt.pk, ended_at=None).update(
         state=state, ended_at=max(at, fresh.started_at or fresh.created_at), **_end_of(ends, state)
     )
@@ -78,6 +81,13 @@ def attempt_settle(*, attempt: Attempt, at: datetime) -> None:
     _job_follow(job=job, attempt=fresh, state=state, never_ran=any(reason in NEVER_RAN for reason, _ in parts))
     _checkpoint_remember(job=job, attempt=fresh)
     page_event(stream=f"job:{job.pk}", topic="log", id=job.pk)
+
+
+def _left_with_node(attempt: Attempt) -> bool:
+    """Say whether it was stopped because its node leaves with its allocation: it waits again, and no requeue is counted."""
+    if not attempt.job.is_requeueable:
+        return False
+    return attempt.allocations.filter(end_reason="stopped", node__drained_by_check=LEAVING).exists()
 
 
 def _end_of(ends: list[Allocation], state: AttemptState) -> dict[str, int | None]:
@@ -173,7 +183,7 @@ def _job_wait_again(*, job: Job, attempt: Attempt, state: AttemptState, detail: 
     """Put the job back into the queue. `again`: the job's counter that goes up, and words for the tries left of it."""
     counter, left = again
     # A planner's stop has named its reason already, when it was ordered.
-    ended = _ended_words(attempt, state, "" if state == A.PREEMPTED else detail)
+    ended = _ended_words(attempt, state, "" if state == A.PREEMPTED and attempt.stop_reason else detail)
     text = f"{ended}; waits again{left}."
     called_back = state == A.PREEMPTED and attempt.stop_cause == StopCause.CALL_BACK
     if state == A.PREEMPTED and job.state == JobState.RUNNING:

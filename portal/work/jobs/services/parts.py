@@ -75,11 +75,18 @@ def report_apply(
             _hold_one(node=node, key=_key_of(item), answer=answer)
             if item.get("cores_sequence") is not None:
                 orders.append((known, int(item["cores_sequence"])))
+            if (ports := item.get("ports")) is not None and ports != known.ports:
+                _ports_note(known, ports)
     cores_acknowledge(parts=orders)
     _forgotten_end(node=node, known={(each["attempt"], each["epoch"], each["rank"]) for each in (*reports, *holding)})
     if node.unsettled_since is not None and not answer["stop"]:
         node_settled(node=node)
     return answer
+
+
+def _ports_note(part: Allocation, ports: list[int]) -> None:
+    Allocation.objects.filter(pk=part.pk, released_at=None).update(ports=ports)
+    page_event(stream=f"job:{part.attempt.job_id}", topic="job", id=part.attempt.job_id)
 
 
 def _key_of(named: Mapping[str, Any]) -> Key:

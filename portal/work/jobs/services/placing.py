@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 READ = tuple(
     """
         tenant state cancel_requested_at array array_size epoch checkpointable restartable waiting_since waited_s
-        started_at age_s age_source samples
+        started_at age_s age_source age_spread age_runs samples
     """.split()
 )
 """The fields of a job that placing reads."""

@@ -42,9 +42,13 @@ class Profile:
     limit_s: int
 
 
+AgeRow = tuple[float | None, str, float | None, int | None]
+
+
 @dataclass(frozen=True)
 class Placing:
-    """A waiting job, the parts of its attempt, and (expected run time in seconds, where that came from).
+    """A waiting job, the parts of its attempt, and (expected run time in seconds, where that came from, its spread, and the
+    number of ended jobs behind it).
 
     The age is refreshed until a job's first start, then fixed, but for a guess (algorithms, section 3); None leaves it as it is.
     With a `profile` the job goes on waiting: the attempt only measures its speed. `cores_wanted`: see `Attempt`.
@@ -52,6 +56,6 @@ class Placing:
 
     job_id: int
     parts: Sequence[Part]
-    age: tuple[float, str] | None = None
+    age: AgeRow | None = None
     profile: Profile | None = None
     cores_wanted: int | None = None

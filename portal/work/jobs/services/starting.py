@@ -17,7 +17,7 @@ from portal.foundation.events.services import jobs_tell, nodes_wake, page_event
 from portal.work.jobs.models import Allocation, Attempt, GpuAllocation, Job
 from portal.work.jobs.services.changes import array_refresh
 from portal.work.jobs.services.events import events_record, neighbours_tell
-from portal.work.jobs.services.placings import BY_SAMPLES, Part, Placing
+from portal.work.jobs.services.placings import BY_SAMPLES, AgeRow, Part, Placing
 from portal.work.jobs.states import JobState
 from portal.work.jobs.use import WHOLE
 
@@ -44,17 +44,17 @@ def jobs_move(started: Sequence[tuple[Placing, Job]], now: datetime) -> None:
         age = _age(placing, job)
         waited_s, first = job.waited_s + stretch_s, job.started_at or now
         rows.append((job.pk, JobState.STARTING.value, job.epoch + 1, waited_s, None, *age, first, "", {}))
-    fields = "state epoch waited_s waiting_since age_s age_source started_at reason reason_figures".split()
+    fields = "state epoch waited_s waiting_since age_s age_source age_spread age_runs started_at reason reason_figures".split()
     rows_update(model=Job, fields=fields, rows=rows)
 
 
-def _age(placing: Placing, job: Job) -> tuple[float | None, str]:
+def _age(placing: Placing, job: Job) -> AgeRow:
     """Return the age that holds from now on: a guess gives way once the job's speed is known (algorithms, section 3)."""
-    found = placing.age
+    found, own = placing.age, (job.age_s, job.age_source, job.age_spread, job.age_runs)
     if found is None:
-        return job.age_s, job.age_source
+        return own
     known_now = job.samples is not None and found[1] == BY_SAMPLES != job.age_source
-    return found if job.started_at is None or known_now else (job.age_s, job.age_source)
+    return found if job.started_at is None or known_now else own
 
 
 def attempts_create(started: Sequence[tuple[Placing, Job]], planning_number: int, now: datetime) -> list[Begun]:

@@ -62,7 +62,7 @@ def _line(line: bytes, points: Points, prefix: str) -> None:
 def _numbers(record: dict[str, Any], named: str | None) -> Iterator[tuple[str, float]]:
     """Yield the numbers of a line, those one level deeper as `outer/inner`."""
     for name, value in record.items():
-        if name == named or name in TIMES:
+        if not name or name == named or name in TIMES:
             continue
         if _is_number(value):
             yield name, _float(value)
@@ -124,7 +124,7 @@ FIRST_NAMES = ("loss", "acc", "reward", "top", "lr")
 def curves_told(sources: Sequence[Source]) -> dict[str, Any]:
     points = points_of(sources)
     series, times = {}, {}
-    for name in sorted(points.curves, key=_rank):
+    for name in sorted(points.curves, key=rank):
         steps, values = points.curves[name].thinned()
         series[name] = [steps, [None if value is None else float(f"{value:.6g}") for value in values]]
         known = [points.curves[name].times.get(step) for step in steps]
@@ -133,7 +133,7 @@ def curves_told(sources: Sequence[Source]) -> dict[str, Any]:
     return {"series": series, "times": times, "notes": _notes(points)}
 
 
-def _rank(name: str) -> tuple[int, str]:
+def rank(name: str) -> tuple[int, str]:
     """Put what people look at first before the rest."""
     lower = name.lower()
     return next((place for place, word in enumerate(FIRST_NAMES) if word in lower), len(FIRST_NAMES)), name

@@ -22,6 +22,7 @@ READS = {
     "api-job-description": "jobs:read",
     "api-job-logs": "jobs:read",
     "api-job-explain": "jobs:read",
+    "api-job-similar": "jobs:read",
     "api-job-offers": "jobs:read",
     "api-members": "jobs:read",
     "api-invitations": "jobs:read",

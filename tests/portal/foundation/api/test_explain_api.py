@@ -67,7 +67,7 @@ def test_a_job_kept_smaller_says_what_the_larger_size_would_add_and_who_waits(wo
     for _ in range(3):
         world.owner.submit(gpus=2, cores_per_gpu=1)
     tasks = world.owner.submit(gpus=2, cores_per_gpu=1, array={"size": 2})
-    Job.objects.update(waiting_since=timezone.now() - timedelta(minutes=10))  # all alike, to a thousandth
+    Job.objects.update(waiting_since=timezone.now() - timedelta(minutes=10))  # all equal, to a thousandth
     planning_run()
     answer = world.owner.get(f"/jobs/{first['number']}/explain").json()
     waits = f"{tasks['number']}_0"

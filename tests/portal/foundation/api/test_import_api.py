@@ -41,6 +41,25 @@ def test_arguments_of_a_script_and_a_looser_type_are_told(world):
     assert (found["lines"][0]["verdict"], found["description"]["gpu_types"]) == ("looser", ["H100"])
 
 
+@pytest.mark.parametrize(
+    ("gpus", "cores", "verdict", "says"),
+    [
+        (2, 24, "looser", "24 cores for 2 GPUs: 12 for each. Asked 12; it begins with 4 and is tuned."),
+        (2, 8, "mapped", "8 cores for 2 GPUs: 4 for each."),
+        (64, 64 * 12, "mapped", "768 cores for 64 GPUs: 12 for each."),  # no node has these: nobody would correct it
+        (0, 12, "mapped", "12 cores in all."),
+    ],
+)
+def test_cores_that_the_job_will_not_begin_with_are_told_and_memory_by_core_stays(world, gpus, cores, verdict, says):
+    text = f"#!/bin/sh\n#SBATCH --gpus={gpus}\n#SBATCH --cpus-per-task={cores}\n#SBATCH --mem-per-cpu=2G\n"
+    found = ask(world.owner, text=text).json()
+    line = found["lines"][1]
+    assert (line["verdict"], line["detail"]) == (verdict, says)
+    assert found["description"]["memory_mib"] == cores * 2048
+    if gpus:
+        assert found["description"]["cores_per_gpu"] == cores // gpus
+
+
 def test_what_comes_back_is_taken_as_a_job(world):
     made = world.owner.submit(**ask(world.owner, text=SCRIPT).json()["description"])
     assert (made["name"], made["gpus"], made["files"][0]["name"]) == ("train", [2], "job.sbatch")

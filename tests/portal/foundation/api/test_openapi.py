@@ -17,6 +17,7 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 
 from portal.foundation.api import throttles
 from portal.foundation.api.base import ApiView
+from portal.people.tenants.models import User
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.api import logs as api_logs
 from portal.work.jobs.declaration.openapi import EXAMPLES
@@ -158,3 +159,12 @@ def attempts(world, cases, known, mode):
         )
 
     return attempt
+
+
+@pytest.mark.django_db
+def test_its_page_stands_in_the_frame_of_who_is_signed_in_and_without_one_for_a_stranger(client):
+    assert 'class="b-topbar"' not in client.get("/api/v1/docs").content.decode()
+    client.force_login(User.objects.create(username="reader"), backend="django.contrib.auth.backends.ModelBackend")
+    page = client.get("/api/v1/docs").content.decode()
+    assert 'class="b-topbar"' in page
+    assert page.count('data-action="theme"') == 2, "the bar's and its menu's; Swagger UI brings none"

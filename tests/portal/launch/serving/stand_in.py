@@ -17,6 +17,7 @@ from portal.launch.serving.server import PortalServer
 
 PIECE = b"x" * 65_536
 SERVERS = []
+SENT = []
 
 
 async def application(scope, receive, send):
@@ -35,6 +36,7 @@ async def application(scope, receive, send):
     for _ in range(int(number) if path == "/pieces" else 0):
         await send({"type": "http.response.body", "body": PIECE, "more_body": True})
     answers = {"/lump": PIECE * int(number), "/held": b"%d" % len(SERVERS[0].server_state.connections)}
+    answers["/sent"] = b"%d" % len(SENT)
     caller = scope["client"][0] if scope["client"] else "within"
     await send({"type": "http.response.body", "body": answers.get(path, b"%d from %s" % (len(body), caller.encode()))})
 
@@ -51,6 +53,10 @@ async def echo(receive, send):
     await receive()
     await send({"type": "websocket.accept"})
     while (message := await receive())["type"] == "websocket.receive":
+        if message["text"] == "lump":
+            await send({"type": "websocket.send", "bytes": PIECE * 128})
+            SENT.append(1)
+            continue
         for _ in range(int(message["text"])):
             await send({"type": "websocket.send", "bytes": PIECE})
         await send({"type": "websocket.send", "text": message["text"]})

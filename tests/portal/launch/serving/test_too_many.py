@@ -11,7 +11,7 @@ import pytest
 from portal.foundation.layout import Layout
 from portal.launch import health
 from portal.launch.tls import certificate_ensure
-from tests.portal.launch.serving.standing import GET, POST, UPGRADE, everything, is_closed, serving, until
+from tests.portal.launch.serving.standing import GET, KEY, POST, UPGRADE, dropped, everything, is_closed, serving, until
 
 pytestmark = pytest.mark.impure  # processes of their own
 
@@ -48,6 +48,38 @@ KINDS = {"nothing": b"", "heads": b"GET / HTTP/1.1\r\nX: ", "bodies": POST % (b"
 def test_three_thousand_unfinished_requests_keep_nobody_out(many_files, kind):
     with serving() as server:
         flooded(server, KINDS[kind])
+
+
+LONG = b"\x82\xff" + (1 << 20).to_bytes(8, "big") + b"\0" * 4
+"""The head of a frame of a MiB, which masks nothing."""
+
+
+def test_messages_without_end_are_bounded_and_others_go_on():
+    with serving(limits={"parts_bytes": 200_000}) as server, contextlib.ExitStack() as opened:
+        first, second, third = (opened.enter_context(upgraded(server)) for _ in range(3))
+        first.sendall(LONG + b"x" * 150_000)
+        second.sendall(LONG)
+        assert server.get("/sent") == b"0"  # it has read the others meanwhile
+        dropped(second, b"x" * 10_000)
+        third.sendall(b"\x81\x81\0\0\0\0" + b"0")
+        assert third.recv(1000) == b"\x81\x010"
+
+
+def upgraded(server):
+    plug = server.connect(UPGRADE + KEY)
+    assert plug.recv(1000).startswith(b"HTTP/1.1 101")
+    return plug
+
+
+def test_a_message_counts_as_sent_when_it_is_read():
+    with serving() as server, upgraded(server) as plug:
+        plug.sendall(b"\x81\x84\0\0\0\0lump")
+        assert plug.recv(1000)
+        assert server.get("/sent") == b"0"
+        left = (1 << 23) - 1000
+        while left > 0:
+            left -= len(plug.recv(1 << 20))
+        until(lambda: server.get("/sent") == b"1")
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from portal.pages.dashboard.jobs.saved import COLUMNS, USUAL
-from portal.pages.dashboard.submit.form import fields_make, grouped
+from portal.pages.dashboard.submit.apart import code_choices
+from portal.pages.dashboard.submit.form import fields_make, gpus_context
+from portal.pages.dashboard.submit.rows import of_group, rows_context
 from tests.portal.pages.dashboard.samples import DAY, shell
 
 
@@ -15,12 +17,13 @@ def row(number, state, name, tenant="vision-lab", **changes):
         "state": state,
         "tenant": tenant,
         "owner": "lena.brandt",
-        "gpus": [{"text": "needs ", "note": True}, {"text": "{4, 8}"}],
+        "gpus": "4 or 8",
         "cores": 16,
         "where": None,
         "reason": None,
         "detail": None,
         "waited_s": 4380,
+        "ran_s": None,
         "lr": 0.33,
         "progress_percent": None,
         "started_at": None,
@@ -40,7 +43,7 @@ def row(number, state, name, tenant="vision-lab", **changes):
 def rows():
     running = {
         "where": "a100-01",
-        "gpus": [{"text": "4", "bold": True}, {"text": " of {2, 4}", "note": True}],
+        "gpus": [{"text": "4", "bold": True}],
         "started_at": DAY + "11:48:00+00:00",
         "progress_percent": 83.0,
         "actions": ["cancel"],
@@ -122,28 +125,17 @@ def job_list():
         ],
         "search": "",
         "hidden_filters": [("state", "")],
-        "filters": [
-            {"label": "Ended within", "value": "24 h", "choices": [], "clear_url": "?"},
-            {
-                "label": "Tenant",
-                "value": "any of 3",
-                "choices": [
-                    {"value": "v", "label": "vision-lab", "selected": False, "url": "?tenant=vision-lab", "count": 5}
-                ],
-                "clear_url": None,
-            },
-            {"label": "Reason", "value": "any", "choices": [], "clear_url": None},
-        ],
-        "order_note": "Grouped by state, then LR. Filters are in the address.",
         "fields": {
             "on": [("Ended", "in the last 24 h", "?")],
             **dict.fromkeys(("owner", "node", "label", "since", "until"), ""),
             "category": [("cv", "cv", False)],
+            "tenant": [("vision-lab", "vision-lab", False)],
+            "reason": [("gpus-scattered", "free, but not on one node, 2", False)],
             "when": [("ended", "Ended", True)],
             "within": [("24h", "the last 24 h", True)],
             "kept": [],
         },
-        "columns": [head(key, COLUMNS[key].label, "desc" if key == "lr" else None) for key in USUAL],
+        "columns": [head(key, COLUMNS[key].label, "desc" if key == "job" else None) for key in USUAL],
         "picker": {
             "choices": [(name, each.label, name in USUAL, name == "job") for name, each in COLUMNS.items()],
             "usual": True,
@@ -152,7 +144,6 @@ def job_list():
         "views": {"choices": [], "name": None, "own": False, "delete_url": None, "shares": ["vision-lab"]},
         "rows": rows(),
         "paging": {"summary": "1-15 of 671 jobs", "previous_url": None, "next_url": "?page=2"},
-        "query_ms": 42,
         "empty": "No job matches.",
         "csv_url": None,
         "query": "?state=",
@@ -166,7 +157,7 @@ def plot(name, title, note, legend=()):
 def job():
     spans = [
         ("waiting", "09:40", "10:00", 0, "20 min", "submitted"),
-        ("running", "10:00", "10:30", 4, "4", "attempt 1, a100-01"),
+        ("running", "10:00", "10:30", 4, "4", "a100-01"),
         ("running", "10:30", "11:12", 8, "8 GPUs", None),
         ("running", "11:12", "11:48", 4, "4", None),
         ("waiting", "11:48", None, 0, "waiting 53 min", "preempted"),
@@ -175,50 +166,30 @@ def job():
         "id": 1042,
         "name": "vit-l16-finetune",
         "state": "PENDING",
-        "since": {"at": DAY + "11:48:00+00:00", "ended": False, "attempt": "attempt 2"},
+        "since": {"at": DAY + "11:48:00+00:00", "ended": False, "ran_s": None, "run": "run 2"},
+        "line": {"gpus": "4 A100", "nodes": ["a100-01"], "owner": "lena.brandt", "ran_s": None, "limit_s": 28800},
         "actions": [
-            {"verb": "hold", "label": "Hold", "confirm": None},
-            {"verb": "requeue", "label": "Requeue", "confirm": None},
-            {"verb": "cancel", "label": "Cancel", "confirm": "Cancel job 1042?"},
+            {"verb": "hold", "label": "Hold", "icon": "player-pause", "front": True, "confirm": None},
+            {"verb": "requeue", "label": "Let it wait again", "icon": "refresh", "front": False, "confirm": None},
+            {"verb": "cancel", "label": "Cancel", "icon": "x", "front": False, "confirm": "Cancel job 1042?"},
         ],
+        "relaunch": "edit",
         "relaunch_url": "/jobs/new?from=1042",
         "template": {"again_url": None, "words": None, "save_url": "/templates/new?from=1042"},
-        "facts": [
-            {"label": "Tenant", "value": "vision-lab"},
-            {"label": "Owner", "value": "lena.brandt"},
-            {"label": "GPUs", "value": "4 or 8"},
-            {"label": "Cores", "value": "4 a GPU"},
-            {"label": "Checkpoint", "value": "step 41 200,", "at": DAY + "11:48:04+00:00"},
-            {"label": "Time limit", "value": "8 h", "note": "1 h 48 min used"},
-        ],
-        "why": {
-            "title": "Why it waits",
-            "reason": "gpus-scattered",
-            "planning_number": 5118,
-            "planning_url": "/rounds/plannings/5118/",
-            "at": DAY + "12:36:00+00:00",
-            "sentence": [
-                {"text": "Waiting: 3rd of vision-lab's 3 jobs. It needs "},
-                {"text": "4 GPUs on one node", "bold": True},
-                {"text": "; the largest free block is "},
-                {"text": "2", "bold": True},
-                {"text": " (a100-01 and rtx-01)."},
+        "facts": [],
+        "asked": {
+            "words": "16 cores, 8 h at most",
+            "facts": [
+                {"label": "Tenant", "value": "vision-lab"},
+                {"label": "Owner", "value": "lena.brandt"},
+                {"label": "GPUs", "value": "4 or 8"},
+                {"label": "Cores", "value": "4 cores a GPU"},
+                {"label": "Checkpoint", "value": "step 41 200,", "at": DAY + "11:48:04+00:00"},
+                {"label": "Time limit", "value": "8 h", "note": "1 h 48 min used"},
             ],
-            "note": None,
-            "ahead": [
-                {"text": "Place 3 of 9 in the queue for jobs of 4 GPUs and more", "href": "/queue/#queue-gpu-large"},
-                {"text": "."},
-            ],
-            "starts": {
-                "earliest": "2026-11-21T14:05:00+00:00",
-                "latest": "2026-11-21T14:20:00+00:00",
-                "median": "2026-11-21T14:12:00+00:00",
-                "passed": False,
-                "record": "Past start ranges held 83 % of the time.",
-            },
-            "remedy": "With 2 GPUs it would fit on a100-01 now.",
         },
         "speed": {
+            "words": "1 804 samples/s on 4 GPUs, as expected",
             "facts": [
                 {"label": "Done", "value": "61%", "note": "781,000 of 1,281,167 samples"},
                 {"label": "Left", "value": "1.2 h", "note": "at its present speed"},
@@ -274,8 +245,9 @@ def job():
             "words": "2 cores a GPU: found best",
         },
         "waiting": None,
-        "asks_what_if": True,
+        "stage": "waiting",
         "numbers": {
+            "words": "waited 0.33 times its run time",
             "classes": "2 more kinds of candidates, all worth less.",
             "figures": [
                 {"label": "Wait", "value": "1 h 13 min", "note": "20 min queued + 53 min stopped"},
@@ -355,21 +327,24 @@ def job():
             ),
             plot("memory", "Memory, GiB", "its limit is dotted"),
         ],
-        "attempts": [
-            {
-                "number": 1,
-                "state": "PREEMPTED",
-                "where": "a100-01",
-                "gpus": "4 GPUs",
-                "cores": 16,
-                "started_at": DAY + "10:00:00+00:00",
-                "ended_at": DAY + "11:48:00+00:00",
-                "run_s": 6480.0,
-                "exit": "exit 0",
-                "cause": "after a checkpoint",
-                "restart_s": 4.2,
-            },
-        ],
+        "runs": {
+            "words": "1 run, the last on a100-01",
+            "rows": [
+                {
+                    "number": 1,
+                    "how": "stopped for another job",
+                    "where": "a100-01",
+                    "gpus": "4 GPUs",
+                    "cores": 16,
+                    "started_at": DAY + "10:00:00+00:00",
+                    "ended_at": DAY + "11:48:00+00:00",
+                    "run_s": 6480.0,
+                    "cause": "after a checkpoint",
+                    "restart_s": 4.2,
+                },
+            ],
+            "profiles": [],
+        },
         "events": [
             {
                 "at": DAY + "12:36:00+00:00",
@@ -377,19 +352,120 @@ def job():
             },
             {"at": DAY + "11:48:06+00:00", "text": "Attempt 1 ended, exit 0 after checkpoint"},
         ],
-        "files": [{"name": "train.py", "size_bytes": 1200}],
+        "over": None,
+        "strip": None,
+        "ran": {
+            "title": "What ran",
+            "command": "torchrun train.py",
+            "code": {"name": "vision/aerial", "title": "git", "url": None, "commit": "9f3c1e7", "ref": "main"},
+            "files": {
+                "first": [{"name": "train.py", "size_bytes": 1200, "url": "/jobs/1042/sent?path=train.py"}],
+                "others": [{"name": "b.yaml", "size_bytes": 12, "url": "/jobs/1042/sent?path=b.yaml"}],
+                "more": 1,
+                "unnamed": 0,
+            },
+            "variables": {"first": [("EPOCHS", "30")], "others": [("BATCH", "128")], "more": 1},
+            "secrets": [("WANDB_API_KEY", "wandb")],
+            "software": ("3 requirements", "built on the node"),
+            "making": False,
+            "line": "berth submit -- 'torchrun train.py'",
+            "relaunch_url": "/jobs/new?from=1042",
+        },
         "log": {
             "url": "/jobs/1042/log",
             "download_url": "/jobs/1042/log/download",
-            "attempts": [{"value": "1", "label": "Attempt 1", "selected": True}],
+            "attempts": [{"value": "1", "label": "run 1", "selected": True}],
             "ranks": [
-                {"value": "0", "label": "Rank 0", "selected": True},
-                {"value": "1", "label": "Rank 1", "selected": False},
+                {"value": "0", "label": "part 0", "selected": True},
+                {"value": "1", "label": "part 1", "selected": False},
             ],
             "size_bytes": 2400000,
             "empty": "Nothing yet.",
         },
     }
+
+
+def job_waiting():
+    """The cards of a job that waits, with a change of each kind."""
+    at = DAY + "14:12:00+00:00"
+    row = {
+        "tone": "",
+        "words": "Accept 2 GPUs too",
+        "small": "53 % as fast",
+        "now": True,
+        "about": at,
+        "where": "on rtx-02",
+    }
+    row |= {"over": at, "limit": None, "difference": "12 min sooner", "action": None, "button": "Accept 2 GPUs"}
+    row |= {"others": "No other job.", "change": "size", "value": "2", "primary": True, "said": "This no longer holds."}
+    stands = {
+        "tone": "on",
+        "words": "As it stands",
+        "over": None,
+        "action": "your job now",
+        "about": None,
+        "now": False,
+    }
+    bad = {
+        **row,
+        "tone": "bad",
+        "button": None,
+        "action": "not offered",
+        "over": None,
+        "limit": at,
+        "limit_words": "6 h",
+    }
+    step = {
+        "at": at,
+        "cells": [True, False],
+        "free": 1,
+        "need": 2,
+        "job": "#1058",
+        "url": "/jobs/1058/",
+        "text": "ends",
+    }
+    steps = [{**step, "at": None, "now": True, "done": True}, {**step, "url": None, "due": True}]
+    waiting = {
+        "number": "1061",
+        "about": at,
+        "before": "about",
+        "range": {"earliest": at, "median": at, "latest": None, "passed": False},
+        "record": "Of the last 20 such ranges 17 held.",
+        "cause": "",
+        "sentence": [{"text": "It needs "}, {"text": "2 A100 on one node", "bold": True}, {"text": "."}],
+        "note": None,
+        "steps": {
+            "node": "a100-01",
+            "rows": [*steps, {**step, "last": True, "starts": True}],
+            "more": {"count": 3, "at": at},
+        },
+        "changes": {
+            "at": at,
+            "rows": [row, stands, bad],
+            "foot": ["One more was tried and changes nothing: fewer cores."],
+            "note": None,
+            "pending": False,
+            "said": "",
+        },
+    }
+    return {"waiting": waiting}
+
+
+def job_ended():
+    remedy = {
+        "words": "Add timm.",
+        "note": "Built once.",
+        "button": "Add timm and run again",
+        "post": "/x",
+        "url": None,
+    }
+    ended = {
+        "sentence": [{"text": "Its software has no package "}, {"text": "timm", "bold": True}, {"text": "."}],
+        "kept": "",
+        "lines": [{"text": "Traceback", "tells": False}, {"text": "No module named 'timm'", "tells": True}],
+        "remedies": [remedy, {**remedy, "post": None, "url": "/jobs/new?from=1"}],
+    }
+    return {"job": {"id": 1067, "ended": ended}}
 
 
 def job_detail():
@@ -414,7 +490,11 @@ def submit():
     return {
         "shell": shell(),
         "fields": fields,
-        "groups": grouped(fields),
+        "first": [fields["name"], fields["tenant"]],
+        "rows": rows_context(fields, values, None, {"3.11"}),
+        "sources": [(kind, of_group(fields, kind)) for kind in ("git", "path")],
+        "code_from": code_choices("git"),
+        "gpus": gpus_context({"gpus": [1, 3]}),
         "problems": [
             {
                 "field": "time_limit_s",
@@ -434,42 +514,18 @@ def submit():
             "max_files": 1000,
             "max_bytes": 1048576,
         },
-        "gpu_modes": [
-            {"value": "set", "label": "Set", "selected": True},
-            {"value": "range", "label": "Range", "selected": False},
-            {"value": "cpu", "label": "CPU only", "selected": False},
-        ],
-        "gpu_columns": ["A100 80 GB", "RTX 3090", "Idle block now"],
-        "gpu_choices": [
-            {"count": n, "checked": n < 8, "cells": [a, b, c], "fits": c == "yes"}
-            for n, a, b, c in [
-                (1, "16", "8", "yes"),
-                (2, "8", "4", "yes"),
-                (4, "4", "2", "no"),
-                (8, "2", "two nodes", "no"),
-            ]
-        ],
         "gpu_error": None,
-        "gpu_min": "1",
-        "gpu_max": "4",
-        "gpu_note": None,
-        "dry_run": {
+        "verdict": {
+            "tone": "wait",
+            "title": "Starts about",
             "at": DAY + "12:41:19+00:00",
-            "outcome": "placeable",
-            "word": "Placeable",
-            "sentence": [
-                {"text": "Would start on "},
-                {"text": "rtx-01", "bold": True},
-                {"text": " with "},
-                {"text": "2 GPUs", "bold": True},
-                {"text": " and 8 cores."},
-            ],
-            "rows": [
-                {"configuration": "rtx-01 \u00d7 2", "text": "8 of 14 idle cores"},
-                {"configuration": "a100-02 \u00d7 1", "text": "4 cores needed, 1 idle"},
-            ],
-            "facts": [{"label": "vision-lab after this", "value": "8 of 20 GPUs"}],
+            "cause": "4 A100, 1 free",
+            "earliest": DAY + "12:40:00+00:00",
+            "latest": DAY + "13:10:00+00:00",
+            "over": DAY + "14:10:00+00:00",
+            "asks_others": True,
         },
+        "of_form": False,
         "request_text": {
             "curl": "curl -X POST $BERTH_URL/api/v1/jobs \\\n -H 'Authorization: Bearer $BERTH_TOKEN' \\\n --json '{\"name\": \"convnext-b-aerial\"}'",
             "python": "import httpx\n",
@@ -486,6 +542,8 @@ def submit():
                     "field": None,
                 }
             ],
+            "amiss": True,
+            "digest": "1 refused",
             "left_out": ["The form has no field for epochs."],
             "problems": ["command: it is missing."],
         },
@@ -537,27 +595,31 @@ def metrics():
     return {
         "shell": shell(),
         "ranges": [{"value": "1h", "label": "1 h", "selected": True, "url": "/rounds/metrics/"}],
-        "range_label": "1 h",
+        "first_at": "2026-11-20T08:20:00+00:00",
         "plots": [
             {
-                "name": "active",
-                "title": "Active rates and utilisation",
-                "note": "%",
-                "url": "/rounds/metrics/figures/active",
-                "legend": [{"label": "GPU active", "token": "plot-1", "kind": "line"}],
+                "name": "gpu",
+                "title": "GPU active rate",
+                "note": "share of GPUs held, by type",
+                "url": "/rounds/metrics/figures/gpu",
                 "topics": "planning",
             }
         ],
-        "rounds": [
-            {
-                "number": "12",
-                "at": "2026-11-20T12:00:00+00:00",
-                "length_s": 360.0,
-                "cells": [{"text": "85.2", "kept": True}, {"text": None, "kept": False}],
-            }
-        ],
+        "nodes": {
+            "by": "node",
+            "rows": [
+                {
+                    "name": "a100-01",
+                    "url": "/cluster/a100-01/",
+                    "has": "8 × A100",
+                    "gpus": 0.88,
+                    "cores": None,
+                    "busy": 74.0,
+                    "free": 1,
+                }
+            ],
+        },
         "query": "",
-        "form": "clock",
     }
 
 

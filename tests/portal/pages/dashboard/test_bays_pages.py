@@ -6,8 +6,8 @@ from django.test import Client
 from portal.cluster.models import Gpu, GpuType
 from portal.pages.dashboard.board.board import groups_of
 from portal.pages.dashboard.board.facts import facts_read
-from portal.pages.dashboard.cluster.blocks import blocks_context
 from portal.pages.dashboard.parts.snapshot import Snapshot
+from portal.pages.dashboard.rounds.blocks import blocks_context
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db
@@ -49,8 +49,8 @@ def test_the_board_s_group_looks_at_each_type(mixed):
 def test_pages_name_both_types(mixed):
     for path in ("/cluster/n1/", "/?view=cluster"):
         assert "3 × A100, 1 × T4" in page(path), path
-    assert "A100 + T4" in page("/cluster/")
-    assert "<small>T4</small>" in page("/cluster/n1/fragments/hardware")
+    assert "3 \u00d7 A100, 1 \u00d7 T4" in page("/cluster/")
+    assert "<small>T4</small>" in page("/cluster/n1/fragments/gpus")
     assert "T4" in page("/jobs/new"), "a job may ask for it"
 
 

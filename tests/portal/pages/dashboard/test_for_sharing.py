@@ -15,12 +15,11 @@ from portal.cluster.services.operating import node_drain
 from portal.operate.health import prometheus
 from portal.pages.dashboard.board import feed
 from portal.pages.dashboard.board.facts import facts_read
-from portal.pages.dashboard.cluster.page import node_row
+from portal.pages.dashboard.cluster.rows import node_row
 from portal.pages.dashboard.home import cluster as home
 from portal.pages.dashboard.home.scope import Scope
-from portal.pages.dashboard.overview.nodes import gpu_cells
+from portal.pages.dashboard.parts.gpus import gpu_groups
 from portal.pages.dashboard.parts.snapshot import Snapshot
-from portal.pages.dashboard.templatetags.berth import gpu_cell
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Job
@@ -81,23 +80,15 @@ def test_a_node_that_takes_no_jobs_has_neither(parted):
 def test_cells_and_rows_of_the_cluster_page(client, parted):
     snapshot = Snapshot(parted.owner, hours=1)
     (node,) = snapshot.nodes
-    cells = gpu_cells(node, snapshot)
-    assert [(cell["idle"], cell.get("sharing", False)) for cell in cells] == [
-        (False, False),
-        (True, False),
-        (True, False),  # cordoned: drawn as out
-        (False, True),
-    ]
-    for mini in (True, False):
-        drawn = str(gpu_cell(cells[3], mini=mini))
-        assert "for jobs that share a GPU" in drawn
-        assert "idle" not in drawn.replace("b-cell-idle", "")
+    looks = [cell["look"] for group in gpu_groups(node, snapshot)["groups"] for cell in group["cells"]]
+    assert looks == ["mine", "free", "out", "share"]
     row = node_row(node, snapshot)
-    assert (row["gpus_held"], row["gpu_count"]) == (1, 4)
-    assert "1 GPU for jobs that share one" in row["note"]
-    overview = page(client, parted.owner, "/?view=cluster")
-    assert "for jobs that share a GPU" in overview
-    assert "none on GPU 3 now" in overview
+    assert (row["free_words"], row["notes"]) == ("1 free", ["1 for sharing"])
+    shown = page(client, parted.owner, "/cluster/")
+    assert "2 GPUs of n1 are set aside for small jobs" in shown
+    overview = page(client, given.operator(), "/")
+    assert "2 free" not in overview
+    assert "1 free, 1 for sharing, 1 out" in overview
 
 
 def test_home_as_cells_and_as_bars(parted, monkeypatch):
@@ -107,7 +98,7 @@ def test_home_as_cells_and_as_bars(parted, monkeypatch):
         card = home.cluster_make(scope, Snapshot(parted.owner, hours=1))
         told.append((card["nodes"][0]["words"], card["legend"]))
     words, legend = told[0]
-    assert words == "1 yours, 1 for sharing, 1 out, 1 idle"
+    assert words == "1 yours, 1 for sharing, 1 out, 1 free"
     assert ("sharing", "for sharing 1") in legend
     assert told[1] == told[0]
 
@@ -144,7 +135,7 @@ def test_a_larger_job_is_told_that_they_keep_it_from_fitting(client, cluster):
     job, small = Job.objects.get(pk=job.pk), Job.objects.get(pk=small.pk)
     assert (job.reason, small.state) == ("not-enough-idle-gpus", "STARTING")
     told = page(client, cluster.owner, f"/jobs/{job.pk}/")
-    assert "besides 1 for jobs that share a GPU" in told
+    assert "4 GPUs, the cluster has 3 and 1 for sharing." in told
     metrics = Planning.objects.latest("number").metrics
     assert (metrics["gpus_idle"], metrics["gpus_for_sharing"]) == (0, 1)
     client.force_login(cluster.owner, backend=BACKEND)
@@ -161,12 +152,12 @@ def test_a_job_that_fitted_now_with_them_is_told_where(client, cluster):
     job = cluster.submit(gpus=4)
     planning_run()
     told = page(client, cluster.owner, f"/jobs/{job.pk}/")
-    assert "It would fit on n1, but 1 GPU there is set aside for jobs that share a GPU." in told
+    assert "4 GPUs, 3 free, and 1 GPU for sharing on n1." in told
 
 
 def test_the_blocks_say_so_when_nothing_else_is_idle(client, cluster):
     cache.clear()
     given.shared(cluster.node, 3)
     cluster.started(gpus=3)
-    blocks = page(client, cluster.owner, "/cluster/fragments/blocks")
+    blocks = page(client, given.operator(), "/rounds/metrics/?fragment=blocks")
     assert "No GPU is idle (besides 1 for jobs that share a GPU)." in blocks

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from portal.pages.dashboard.cluster.blocks import blocks_context
 from portal.pages.dashboard.parts.snapshot import Snapshot
+from portal.pages.dashboard.rounds.blocks import blocks_context
 from tests.portal import given
 from tests.portal.planning.rounds.planning.test_instances import SMALL, WHOLE, cut
 
@@ -25,13 +25,13 @@ def seen(cluster, client):
 
 
 def hardware(client):
-    return client.get("/cluster/n1/fragments/hardware").content.decode()
+    return client.get("/cluster/n1/fragments/gpus").content.decode()
 
 
 def test_the_nodes_page_says_what_the_instances_are_and_take(cluster, seen, client):
     cut(cluster, whole=0, small=7)
     page = seen("/cluster/n1/")
-    assert f"7 instances of {WHOLE} (1g.10gb) an instance (MIG) takes jobs of one GPU" in page
+    assert f"7 instances of {WHOLE} (1g.10gb)" in page
     cut(cluster, whole=2, small=1)
     assert f"2 \u00d7 {WHOLE}, 1 instance of {WHOLE} (1g.10gb)" in seen("/cluster/n1/")
     assert f"{WHOLE}</small>" in hardware(client)
@@ -56,9 +56,9 @@ def test_instances_are_no_block(cluster, seen):
     assert rows[f"n1, {WHOLE}"][:3] == ["2", "1", "\u2013"]
     assert rows["Placeable now"][:3] == ["7", "1", "0"]
     assert "7 idle GPUs, largest placeable job 2." in found["sentence"][0]["text"]
-    assert "2 GPUs idle on one node at most: the largest job that could start" in seen("/")
+    assert "at most 2 free on one node" in seen("/")
 
 
 def test_a_node_of_instances_alone_holds_jobs_of_one_gpu(cluster, seen):
     cut(cluster, whole=0, small=7)
-    assert "7 idle GPUs, largest placeable job 1." in seen("/cluster/")
+    assert "7 GPUs are free. The largest job that could start now needs 1" in seen("/cluster/")

@@ -1,6 +1,8 @@
 """Pages of job templates: the form that parameters make, errors at fields, saved settings, relaunch, versions, import."""
 
+import json
 import re
+from html import unescape
 
 import pytest
 from django.core.cache import cache
@@ -11,7 +13,7 @@ from portal.planning.templating.models import JobTemplate, SavedValues
 from portal.planning.templating.services import template_save
 from portal.work.jobs.models import Job
 from tests.portal import given
-from tests.portal.planning.templating.samples import TEXT, document
+from tests.portal.planning.templating.samples import TEXT, document, one
 
 pytestmark = pytest.mark.django_db
 BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -64,11 +66,10 @@ def test_errors_stand_at_their_fields_and_what_was_typed_stays(browser, kept):
 
 def test_the_card_beside_the_form_tells_what_would_happen_and_the_command_line(browser, kept):
     text = page(browser.post(f"/templates/{kept.pk}/plan", FORM | {"p_lr": "0.5"}))
-    assert "Placeable" in text
-    assert "Cores a GPU wanted" in text, "over several nodes a job gets fewer"
+    assert "Starts at once" in text
     assert "berth submit --template train --template-version 1 --set lr=0.5" in text
     text = page(browser.post(f"/templates/{kept.pk}/plan", FORM | {"p_lr": "5"}))
-    assert "Not valid yet" in text
+    assert "Cannot start" in text
     assert "p_lr" in text
     assert Job.objects.count() == 0
 
@@ -125,7 +126,7 @@ def test_a_form_that_cannot_be_saved_comes_back_with_its_errors_at_the_fields(br
     assert "is not an amount" in re.search(r'id="error_memory_mib".*?</div>', text, re.DOTALL)[0]
     text = page(browser.post("/jobs/new/save", fields | {"memory_mib": "", "save_as": ""}), status=400)
     assert "save_as" in re.search(r'id="error_save_as".*?</div>', text, re.DOTALL)[0]
-    assert '<details class="b-card b-numbers-like" id="save-settings" open>' in text
+    assert 'id="more-fields" open>' in text
     assert not SavedValues.objects.exists()
 
 
@@ -186,3 +187,23 @@ def test_buttons_are_for_who_may_press_them(cluster, kept):
     assert "Change</a>" not in text
     assert "Delete</button>" not in text
     assert "Delete</button>" in page(signed_in(given.operator()).get(f"/templates/{kept.pk}/"))
+
+
+def test_a_template_without_a_length_asks_for_one_and_proposes_it(browser, cluster, kept):
+    own = one({"type": "integer", "default": 60}, expected_duration_s="${{ x }}")
+    with_length = template_save(actor=cluster.owner, tenant=cluster.tenant, document=own)[0]
+    assert "Expected duration" not in page(browser.get(f"/templates/{with_length.pk}/use")), "its parameter says it"
+    for place in range(4):
+        cluster.ran(1800.0 + 60 * place, ago_s=100 - place)
+    number = kept.pk
+    assert "Expected duration" in page(browser.get(f"/templates/{number}/use"))
+    text = page(browser.post(f"/templates/{number}/plan", FORM))
+    assert "Your last 4 jobs of this size without a category mostly took" in text
+    assert json.loads(unescape(re.search(r'data-use="(.*?)"', text)[1])) == {"expected_duration_s": "32 min"}
+    text = page(browser.post(f"/templates/{number}/plan", FORM | {"expected_duration_s": "32 min"}))
+    assert "mostly took" not in text
+    assert "--expected &#x27;32 min&#x27;" in text
+    wrong = page(browser.post(f"/templates/{number}/use", FORM | {"act": "submit", "expected_duration_s": "soon"}), 400)
+    assert "&#x27;soon&#x27; is not an amount" in wrong
+    browser.post(f"/templates/{number}/use", FORM | {"act": "submit", "expected_duration_s": "32 min"})
+    assert Job.objects.latest("pk").expected_duration_s == 1920

@@ -1,6 +1,7 @@
 """A node's page, its REST answer and `./berth manage node` on its health and its GPUs, for each reader."""
 
 import io
+import re
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -52,38 +53,37 @@ def test_everybody_sees_what_is_wrong_and_operators_what_to_do(unwell):
     plain, operator = page(unwell.owner), page(given.operator())
     for html in (plain, operator):
         assert "Xid 79: it fell." in html
-        assert "used by a process outside Berth" in html
-        assert "b-cell-fail" in html
+        assert "out: used by a process outside Berth" in html
+        assert html.count('class="b-gpu b-out"') == 2
+        assert "cordoned" not in re.sub("<[^>]*>", "", html)
     assert "process 4711" not in plain
     assert "stranger.py" not in plain
     assert "process 4711 (stranger.py)" in operator
     assert 'formaction="/cluster/n1/gpu-resume"' in operator
     assert "gpu-resume" not in plain
-    for fragment in ("health", "hardware"):
+    for fragment in ("now", "gpus"):
         assert "Xid 79" in page(unwell.owner, f"/cluster/n1/fragments/{fragment}")
 
 
-def test_the_figures_of_a_gpu_stand_there_and_what_is_not_measured_is_a_dash(unwell):
-    html = page(unwell.owner, "/cluster/n1/fragments/hardware")
-    first, second = (row for row in html.split("<tr>")[2:4])
-    for text in (
-        "41 %",
-        "1.0 / 23.0",
-        "350 W",
-        "2.0 kWh",
-        "61 °C",
-        "12 / \u2013",
-        "power limit, heat, by hardware",
-        "3 / 0",
-    ):
-        assert text in first, text
-    assert '<td class="b-number b-value">\u2013</td>' in second
+def test_the_figures_of_a_gpu_stand_there_and_a_column_that_no_driver_fills_is_absent(unwell):
+    html = page(unwell.owner, "/cluster/n1/fragments/gpus")
+    table, _, more = html.partition("<strong>More figures")
+    heads = re.findall(r"<th [^>]*>([^<]*)", table)
+    assert heads == ["GPU", "Job", "busy", "memory", "heat", "power"]
+    cells = [re.sub("<[^>]*>", "", each) for each in re.findall(r"<td.*?</td>", table)]
+    assert cells[:6] == ["0", "free", "41\u00a0%", "1.0 GB", "61 °C", "350 W"]
+    assert cells[8:12] == ["–"] * 4, "a single missing figure is a dash"
+    for text in ("2.0 kWh", "12 MB/s", "power limit, heat, by hardware"):
+        assert text in more, text
+    assert "clock" not in more
+    assert "received" not in more
 
 
-def test_what_is_closed_is_not_counted_as_idle(unwell):
+def test_what_is_closed_is_not_counted_as_free(unwell):
     facts = facts_read()
     assert (facts.idle(0)[0], facts.closed) == (2, [False, True, True, False])
-    assert "2 GPUs out" in page(unwell.owner, "/cluster/")
+    assert "2 GPUs are free." in page(unwell.owner, "/cluster/")
+    assert "GPU 1 and 2 are out." in page(unwell.owner, "/cluster/n1/")
 
 
 def test_rest_tells_the_findings_the_cordon_and_the_sample(unwell):
@@ -162,7 +162,7 @@ def test_a_cordon_without_a_reason_by_hand_is_refused_on_the_page(unwell):
 
 
 @pytest.mark.parametrize(
-    ("bits", "words"), [(None, "\u2013"), (0.0, ""), (1.0, ""), (4.0, "power limit"), (0x88, "hardware, power brake")]
+    ("bits", "words"), [(None, None), (0.0, ""), (1.0, ""), (4.0, "power limit"), (0x88, "hardware, power brake")]
 )
 def test_why_clocks_are_low(bits, words):
     assert throttle_words(bits) == words

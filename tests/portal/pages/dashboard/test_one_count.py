@@ -63,16 +63,13 @@ def test_every_surface_counts_the_same(client, crowd):
 
     tiles = text(client, "/fragments/overview/tiles")
     assert f" {ELIGIBLE} jobs " in tiles
-    assert f"{SET_ASIDE} set aside" in tiles
-    assert f"{ELIGIBLE} eligible" in tiles
     aside = "1 waits for another job, 2 wait for their tenants' quotas, 1 cannot be planned, 1 held."
-    assert f"Not counted: {aside}" in text(client, "/fragments/overview/next").replace("&#x27;", "'")
 
     queue = text(client, "/queue/").replace("&#x27;", "'")
-    assert f"{waiting} wait: {ELIGIBLE} eligible, {SET_ASIDE} set aside" in queue
+    assert f"{waiting} jobs wait" in queue
     assert f"Not counted: {aside}" in queue
     assert "In no queue: 1 needs nodes that take no jobs now." in queue
-    assert sum(map(int, re.findall(r"(\d+) waiting", queue))) == ELIGIBLE - AWAY
+    assert sum(map(int, re.findall(r": (\d+) waits?\.", queue))) == ELIGIBLE - AWAY
 
     secret = token_create(user=operator, name="t", scopes=["cluster:read", "jobs:read"], actor=None)[1]
     rest = client.get("/api/v1/metrics", headers={"Authorization": f"Bearer {secret}"}).json()
@@ -90,5 +87,4 @@ def test_every_surface_counts_the_same(client, crowd):
     listed = text(client, "/jobs/")
     chip = int(re.search(r"Waiting (\d+)", listed)[1])
     assert chip + TASKS - 1 == waiting, "an array is one row there"
-    assert "An array is one row; the queue counts its tasks." in listed
     assert int(re.search(r"Held (\d+)", listed)[1]) == HELD

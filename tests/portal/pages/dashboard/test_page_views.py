@@ -2,7 +2,6 @@
 
 import copy
 import re
-from datetime import datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -13,15 +12,14 @@ from portal.cluster.models import Node, NodeEvent
 from portal.pages.dashboard.rounds import page as rounds_page
 from portal.people.tenants.models import ApiToken
 from portal.planning.rounds.models import Planning
-from portal.work.jobs.services.control import job_hold
 from tests.portal.lasting import lasting
 from tests.portal.pages.dashboard.cluster_world import PASSWORD, World, grow, people
 
 pytestmark = pytest.mark.django_db
 
 SECRET = "resnet-secret"
-OVERVIEW_FRAGMENTS = ("head", "tiles", "notice", "nodes", "next", "tenants", "rounds")
-PLOTS = ("latency-ratio", "fragments")
+PLOTS = ("gpu", "cpu", "wait", "fragments", "waiting", "ended")
+OVERVIEW_FRAGMENTS = ("problems", "tiles", "nodes", "waits", "unused")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,24 +59,6 @@ def planning_path():
 # ---- who sees what -----------------------------------------------------------------------------------------------
 
 
-def test_cells_name_own_jobs_and_mask_foreign_ones(world):
-    page = world.get("owner", "/fragments/overview/nodes").content.decode()
-    assert f'href="/jobs/{world.job(SECRET).number}/"' in page
-    assert page.count("a job of another tenant") >= 1
-    operators = world.get("operator", "/fragments/overview/nodes").content.decode()
-    assert SECRET in operators
-    assert "speech-secret" in operators
-    assert "a job of another tenant" not in operators
-
-
-def test_next_to_start_masks_foreign_jobs_and_keeps_their_place(world):
-    page = world.get("outsider", "/fragments/overview/next").content.decode()
-    assert "a job of another tenant" in page
-    assert "outsider-waits" in page
-    assert "owner-waits" not in page
-    assert page.count("<tr>") == 1 + 2
-
-
 def test_a_plannings_decisions_are_masked(world):
     page = world.get("owner", planning_path()).content.decode()
     assert "owner-waits" in page
@@ -86,110 +66,40 @@ def test_a_plannings_decisions_are_masked(world):
     assert "outsider-waits" in world.get("operator", planning_path()).content.decode()
 
 
-def test_tenants_of_others_are_one_row(world):
-    page = world.get("owner", "/fragments/overview/tenants").content.decode()
-    assert "vision" in page
-    assert "other tenants" in page
-    assert "other tenants" not in world.get("operator", "/fragments/overview/tenants").content.decode()
-
-
 def test_who_drained_a_node_is_for_operators(world):
     world.client("operator").post("/cluster/big/drain", {"reason": "driver update"})
-    assert "an operator" in world.get("owner", "/cluster/fragments/events").content.decode()
-    assert re.search(r"<td[^>]*>operator</td>", world.get("operator", "/cluster/fragments/events").content.decode())
+    told = [world.get(reader, "/cluster/big/fragments/happened").content.decode() for reader in ("owner", "operator")]
+    assert all("Taken out: driver update." in each for each in told)
+    assert ['title="by an operator"' in each for each in told] == [True, False]
+    assert 'title="by operator"' in told[1]
 
 
 # ---- figures ------------------------------------------------------------------------------------------------------
 
 
-def tile(page, name):
-    body = page.split(f'data-tile="{name}"')[1].split('class="b-tile"')[0]
-    figure = re.search(r'b-tile-figure"[^>]*>([^<]*)', body)[1]
-    return figure, re.search(r'b-tile-note" title="([^"]*)"', body)[1]
-
-
-def test_tiles_show_what_is_held_and_what_waits(world):
-    page = world.get("owner", "/fragments/overview/tiles").content.decode()
-    assert tile(page, "gpu-active") == ("75.0", "6 of 8 allocated")
-    assert tile(page, "queue")[0] == "2"
-    assert tile(page, "queue")[1].startswith("12 GPUs; oldest")
-    assert tile(page, "raqlr") == ("no data", "h = 6 h, m = 0")
-    assert tile(page, "gpu-use") == ("no data", "6 active, none measured")
-
-
-def test_raqlr_counts_what_ended(world):
-    world.end(world.job(SECRET))
-    page = world.get("owner", "/fragments/overview/tiles").content.decode()
-    assert tile(page, "raqlr")[1] == "h = 6 h, m = 1"
-    assert tile(page, "raqlr")[0] != "no data"
-    day = world.get("owner", "/fragments/overview/tiles?h=24").content.decode()
-    assert tile(day, "raqlr") == tile(page, "raqlr"), "one window, for any range of the plots"
-
-
-def test_live_ratio_and_queue_leave_out_held_jobs(world):
-    job_hold(job=world.job("owner-waits"), actor=world.users["owner"])
-    page = world.get("owner", "/fragments/overview/tiles").content.decode()
-    assert tile(page, "queue")[0] == "1"
-    assert tile(page, "live-lr")[1].startswith("1 eligible")
-    assert "1 held" in world.get("owner", "/fragments/overview/next").content.decode()
-
-
-def test_the_notice_says_that_gpus_idle_while_jobs_wait(world):
-    page = world.get("owner", "/fragments/overview/notice").content.decode()
-    assert "2 GPUs idle, at most 2 on one node, while 2 jobs wait." in page
-
-
-def test_the_notice_is_absent_when_no_eligible_job_waits(world):
-    job_hold(job=world.job("owner-waits"), actor=world.users["owner"])
-    job_hold(job=world.job("outsider-waits"), actor=world.users["outsider"])
-    assert world.get("owner", "/fragments/overview/notice").content.decode().strip() == ""
-
-
 def test_blocks_count_what_fits_and_what_is_short(world):
-    page = world.get("owner", "/cluster/fragments/blocks").content.decode()
+    page = world.get("operator", "/rounds/metrics/", fragment="blocks").content.decode()
     assert "2 idle GPUs, largest placeable job 2." in page
     assert "2 waiting jobs need 4 to 8." in page
     assert "6 short" in page
-
-
-def test_figures_are_json_of_the_plannings(world):
-    answer = world.get("owner", "/figures/latency-ratio")
-    assert answer["Content-Type"] == "application/json"
-    assert len(answer.json()["data"][1]["y"]) == Planning.objects.count()
-
-
-def test_the_two_plots_of_the_overview_show_the_same_time(world):
-    ranges = [world.get("owner", f"/figures/{name}?h=6").json()["layout"]["xaxis"]["range"] for name in PLOTS]
-    (first, first_end), (second, second_end) = ([datetime.fromisoformat(at) for at in each] for each in ranges)
-    assert abs(first - second) < timedelta(minutes=1)
-    assert abs(first_end - second_end) < timedelta(minutes=1)
-    assert first_end - first == timedelta(hours=6)
-
-
-def test_whole_gpus_of_a_tenant_are_whole_numbers(world):
-    card = re.sub("<[^>]*>", " ", world.get("owner", "/fragments/overview/tenants").content.decode())
-    assert not re.search(r"\d\.0 ·", card), card
-    assert re.search(r" \d ·", card), card
 
 
 # ---- fragments and addresses ---------------------------------------------------------------------------------------
 
 
 BAD_ADDRESSES = [
-    ("/fragments/overview/plots", 404),
-    ("/fragments/overview/base", 404),
+    ("/fragments/overview/nodes", 404),
     ("/cluster/fragments/node_row", 404),
     ("/cluster/nowhere/", 404),
     ("/cluster/nowhere/figures/gpu", 404),
     ("/cluster/big/figures/nonsense", 404),
     ("/cluster/big/fragments/actions", 404),
-    ("/figures/secrets", 404),
+    ("/rounds/metrics/figures/secrets", 404),
+    ("/rounds/metrics/?fragment=blocks", 404),
     ("/rounds/?page=0", 400),
     ("/rounds/?page=x", 400),
     ("/rounds/?fragment=list", 404),
     ("/rounds/plannings/99999/", 404),
-    ("/?h=2", 400),
-    ("/?h=x", 400),
     ("/search?q=" + "x" * 200, 400),
     ("/nothing-here", 404),
 ]
@@ -253,7 +163,7 @@ def test_an_operator_drains_and_resumes_with_a_reason(world):
     )
     assert answer.url == "http://testserver/cluster/big/"
     assert Node.objects.get(name="big").drain_reason == "driver update"
-    assert "drained: driver update" in world.get("owner", "/cluster/").content.decode()
+    assert "Out: driver update" in world.get("owner", "/cluster/").content.decode()
     answer = client.post("/cluster/big/resume", headers={"Referer": "http://elsewhere.example/"})
     assert answer.url == "/cluster/"
     assert NodeEvent.objects.filter(kind="resumed", actor_name="operator").exists()
@@ -397,11 +307,11 @@ def test_queries_do_not_grow_with_the_cluster(world):
     grow(world, nodes=4, jobs=20)
     paths = (
         "/",
-        *(f"/fragments/overview/{n}" for n in OVERVIEW_FRAGMENTS),
         "/cluster/",
         "/cluster/n002/",
         "/rounds/",
-        "/figures/latency-ratio",
+        "/rounds/metrics/",
+        *(f"/rounds/metrics/figures/{name}" for name in PLOTS),
         "/account/tokens/",
         "/search?q=job",
     )
@@ -415,10 +325,11 @@ def test_queries_do_not_grow_with_the_cluster(world):
 def counts(world, paths):
     """Queries of each page for a tenant and for an operator."""
     named = {**{path: path for path in paths}, "planning": planning_path()}
+    fragments = {name: f"/fragments/overview/{name}" for name in OVERVIEW_FRAGMENTS}
     return {
         (reader, name): count_queries(world.client(reader), path)
-        for reader in ("owner", "operator")
-        for name, path in named.items()
+        for reader, own in (("owner", named), ("operator", named | fragments))
+        for name, path in own.items()
     }
 
 
@@ -433,13 +344,37 @@ def test_figures_over_time_say_what_the_plannings_recorded(world):
     world.run()  # the last planning is one of now
     page = world.get("outsider", "/rounds/metrics/").content.decode()
     assert SECRET not in page
-    assert "75.0" in page, "six of eight GPUs are held"
-    active = world.get("outsider", "/rounds/metrics/figures/active").json()["data"]
-    assert [line["name"] for line in active] == ["GPU active", "CPU active", "GPU utilisation", "CPU utilisation"]
-    assert active[0]["y"][-1] == 75.0
-    queue = world.get("outsider", "/rounds/metrics/figures/queue?range=24h").json()["data"][0]
-    assert queue["y"][-1] == 2
-    ratios = world.get("outsider", "/rounds/metrics/figures/latency-ratio").json()["data"]
-    assert [line["y"][-1] for line in ratios[:3]] == [None] * 3, "nothing ended: no data, not nought"
+    assert "What would fit" not in page, "for operators"
+    assert "What would fit" in world.get("operator", "/rounds/metrics/").content.decode()
+
+    def drawn(name, **query):
+        return world.get("outsider", f"/rounds/metrics/figures/{name}", **query).json()
+
+    gpu, cpu = drawn("gpu"), drawn("cpu", range="1h")
+    assert [(line["name"], line["y"][-1], line["end"]) for line in gpu["lines"]] == [("A100", 75.0, "A100 75\u00a0%")]
+    assert cpu["lines"][0]["y"][-1] == 37.5
+    assert drawn("waiting", range="24h")["lines"][0]["y"][-1] == 2
+    ended, waiting = drawn("wait")["lines"]
+    assert ended["y"][-1] is None, "nothing ended: no data, not nought"
+    assert waiting["y"][-1] is not None
+    assert drawn("ended")["lines"][0]["y"][-1] == 0
+    world.end(world.job(SECRET))
+    assert drawn("ended")["lines"][0]["y"][-1] == 1
     assert world.get("outsider", "/rounds/metrics/", range="2h").status_code == 400
     assert world.get("outsider", "/rounds/metrics/", fragment="x").status_code == 404
+
+
+def test_plots_begin_at_the_first_figure(world):
+    """A range longer than the data shows no empty days."""
+    for name in PLOTS:
+        start, end = world.get("owner", f"/rounds/metrics/figures/{name}?range=90d").json()["x"]["range"]
+        assert end - start < 3600, name
+
+
+def test_a_nodes_rates_stand_in_a_table(world):
+    page = world.get("owner", "/rounds/metrics/", fragment="nodes").content.decode()
+    row = re.sub(r"<[^>]*>|\s+", " ", page.partition(">big<")[2].partition("</tr>")[0])
+    assert re.search(r"8 \u00d7 A100 .* 7\d % .* 2 $", row), row
+    csv = b"".join(world.get("owner", "/rounds/metrics/figures.csv")).decode()
+    assert csv.splitlines()[0].startswith("at,gpu_active_rate,cpu_active_rate,utilisation")
+    assert len(csv.splitlines()) > 1

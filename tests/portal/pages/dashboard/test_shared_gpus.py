@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from portal.cluster.selectors import idle_blocks
 from portal.foundation.events.models import OutboxMessage
 from portal.pages.dashboard.board.facts import facts_read
 from portal.pages.dashboard.parts.neighbours import part_words
@@ -57,16 +56,16 @@ def test_who_joins_or_leaves_a_gpu_is_told_to_the_pages_of_those_beside(three):
 
 
 def told():
-    """The jobs whose pages are told that something changed."""
+    """The jobs whose pages learn of a change."""
     return {row.payload["id"] for row in OutboxMessage.objects.filter(topic="event") if row.stream.startswith("job:")}
 
 
-def test_the_overview_names_ones_own_and_counts_others(client, three):
+def test_the_cluster_page_names_ones_own_and_counts_others(client, three):
     cluster, theirs, (a, b, c) = three
-    text = page(client, cluster.owner, "/?view=cluster")
-    assert f"shared by #{a.pk}, #{b.pk} and a job of another tenant" in text
+    text = page(client, cluster.owner, "/cluster/")
+    assert f"given to #{a.pk}, #{b.pk} and a job of another tenant" in text
     assert "secret" not in text
-    assert f"shared by #{c.pk} and 2 jobs of other tenants" in page(client, theirs.owner, "/?view=cluster")
+    assert f"given to #{c.pk} and 2 jobs of other tenants" in page(client, theirs.owner, "/cluster/")
 
 
 def test_the_overview_tells_idle_gpus_for_jobs_that_share_from_the_others(client, cluster):
@@ -74,10 +73,8 @@ def test_the_overview_tells_idle_gpus_for_jobs_that_share_from_the_others(client
     given.shared(cluster.node, 3)
     cluster.started()
     Job.objects.filter(pk=cluster.submit(gpus=3).pk).update(reason="not-enough-idle-gpus", waiting_since=timezone.now())
-    text = page(client, cluster.owner, "/?view=cluster")
-    assert "1 of 4 allocated" in text
-    assert "2 GPUs idle (besides 1 for jobs that share a GPU), at most 2 on one node, while 1 job waits." in text
-    blocks = page(client, cluster.owner, "/cluster/fragments/blocks")
+    assert "2 free, 1 for sharing" in page(client, given.operator(), "/")
+    blocks = page(client, given.operator(), "/rounds/metrics/?fragment=blocks")
     assert "2 idle GPUs (besides 1 for jobs that share a GPU), largest placeable job 2." in blocks
 
 
@@ -93,8 +90,9 @@ def test_the_jobs_page_says_with_whom_it_shares(client, three):
 def test_the_numbers_of_a_sharer_are_of_its_part(client, three):
     cluster, _, (a, *_) = three
     text = " ".join(re.sub(r"<[^>]+>", " ", page(client, cluster.owner, f"/jobs/{a.pk}/")).split())
-    numbers = text[text.index("The numbers") : text.index("Timeline")]
+    numbers = text[text.index("The scheduler's figures") : text.index("What ran")]
     assert "n1 × part of a GPU 25 %" in numbers
+    assert "all plannings" in numbers, "the only way to the list from a job"
     assert "CPU" not in numbers
     assert "closes at" not in numbers, "windows hand out whole GPUs"
 
@@ -107,9 +105,12 @@ def test_a_part_that_is_no_round_number_of_gib_is_told_short():
     ]
 
 
-def test_the_nodes_page_shows_the_part_of_each(client, three):
-    cluster, _, _ = three
-    assert "3 (25 % and 4 GiB)" in page(client, cluster.owner, "/cluster/n1/")
+def test_the_nodes_page_names_ones_own_and_what_is_left(client, three):
+    cluster, _, (a, b, _) = three
+    row = page(client, cluster.owner, "/cluster/n1/fragments/gpus").split("<tr>")[5]
+    own = [f'<a href="/jobs/{job.pk}/">{job.name}</a>' for job in (a, b)]
+    assert f"for sharing: {own[0]}, {own[1]}, another tenant, and 10 % free" in row
+    assert "0 for sharing" in page(client, cluster.owner, "/cluster/")
 
 
 def test_rest_tells_the_parts(client, three):
@@ -135,7 +136,6 @@ def test_a_shared_gpu_counts_once_and_tenants_by_their_parts(three):
     assert facts.gpus_held == [1]
     assert facts.held_by_tenant == {str(cluster.tenant.pk): 0.5, str(theirs.tenant.pk): 0.4}
     assert facts.idle(0)[0] == 3
-    assert idle_blocks() == {"A100": [3]}
     cluster.node.live = {"at": timezone.now().timestamp(), "gpus": {"3": {"utilisation": 80}}}
     cluster.node.save(update_fields=["live"])
     assert utilisations_now()["utilisation"] == 80

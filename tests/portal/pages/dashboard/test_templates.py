@@ -1,6 +1,8 @@
 """Every template renders from the sample contexts; none holds what the content policy forbids; every reference exists."""
 
+import gzip
 import re
+from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -21,6 +23,8 @@ PAGES = {
     "cluster/_rows.html": samples.node_rows,
     "jobs/list.html": job_samples.job_list,
     "jobs/detail.html": job_samples.job_detail,
+    "jobs/waiting/_card.html": job_samples.job_waiting,
+    "jobs/_ended.html": job_samples.job_ended,
     "submit/submit.html": job_samples.submit,
     "rounds/list.html": job_samples.rounds,
     "rounds/detail.html": job_samples.planning,
@@ -137,6 +141,16 @@ def test_stylesheets_refer_to_what_exists():
         assert "sourceMappingURL" not in path.read_text(), path
 
 
+def test_no_rule_of_style_stands_twice(subtests):
+    """A merge kept an old copy beside the new one, which then won: the placed jobs of a planning fell out of its table."""
+    for sheet in Path("static/css").glob("*.css"):
+        with subtests.test(sheet=sheet.name):
+            rules = re.findall(r"[^{};]+{[^{}]*}", re.sub(r"/\*.*?\*/", "", sheet.read_text(), flags=re.DOTALL))
+            assert [
+                each for each, count in Counter(" ".join(rule.split()) for rule in rules).items() if count > 1
+            ] == []
+
+
 def test_scripts_have_no_dangling_map_and_fetch_nothing_from_outside():
     for path in Path("static").rglob("*.js"):
         source = path.read_text()
@@ -149,6 +163,32 @@ def test_scripts_have_no_dangling_map_and_fetch_nothing_from_outside():
                 "jobs.js",
                 "strips.js",
             }  # the server's own fragments
+
+
+HEAVY = {"api/docs.html", "laboratory/compare.html", "laboratory/detail.html", "terminal/page.html"}
+"""Swagger UI, which lists each operation of REST to try out; Plotly; and xterm.js, whose page has nothing else."""
+FONTS = ("vendor/fonts/inter-latin-opsz-normal.woff2", "vendor/fonts/jetbrains-mono-latin-wght-normal.woff2")
+
+
+def assets_of(page):
+    """Return the styles and scripts that a template names, with those that it extends and includes."""
+    parts, found = [page], set()
+    for name in parts:
+        text = (Path("templates") / name).read_text()
+        parts += [each for each in re.findall(r'{% (?:extends|include) "([^"]+)"', text) if each not in parts]
+        found.update(re.findall(r"{% static '([^']+\.(?:css|js))' %}", text))
+    return found
+
+
+def test_a_page_leaves_80_kb_of_its_300_to_its_own_text():
+    """Styles, scripts and fonts count, compressed as they are sent; the limit is for a first load."""
+    pages = [name for name in TEMPLATES if "{% extends" in (Path("templates") / name).read_text()]
+    sent = {
+        name: len(gzip.compress(Path(finders.find(name)).read_bytes())) for name in set().union(*map(assets_of, pages))
+    }
+    fonts = sum(Path("static", font).stat().st_size for font in FONTS)
+    weights = {page: fonts + sum(sent[name] for name in assets_of(page)) for page in pages}
+    assert {page for page, weight in weights.items() if weight > 220_000} == HEAVY, weights
 
 
 def test_plotly_is_the_version_of_the_wheel():

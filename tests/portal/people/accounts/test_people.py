@@ -223,6 +223,19 @@ def test_links_are_not_guessed_at_will(tenant):
 # ---- the own account -------------------------------------------------------------------------------------------------
 
 
+def test_a_reader_without_an_account_is_told_whom_to_ask_and_a_stranger_nothing(tenant, manager, client):
+    link = link_of(signed_in(manager))
+    answer = client.get(link, follow=True)
+    assert answer.redirect_chain[0][0].startswith("/login?next=/invitations/")
+    page = answer.content.decode()
+    assert "vera invites you to vision-lab" in page
+    assert "ask vera" in page
+    for other in ("/invitations/wrong", "/jobs/", "//elsewhere.example/invitations/x", "http://[/"):
+        assert "vision-lab" not in client.get("/login", {"next": other}).content.decode(), other
+    Invitation.objects.update(used_at=timezone.now())
+    assert "vision-lab" not in client.get(link, follow=True).content.decode()
+
+
 def test_a_new_password_ends_the_other_sessions(tenant):
     viktor = person("viktor", tenant)
     here, there = signed_in(viktor), signed_in(viktor)

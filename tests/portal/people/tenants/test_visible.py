@@ -60,6 +60,8 @@ THROUGH = {
     "AttemptDistilled",
     "PartOffset",
     "ShadowDecision",
+    "TaskReading",
+    "TaskMetric",
     # knowledge of a kind of job: the planner reads it, and no page shows it but beside a job of that kind
     "LinkVote",
     "Signature",

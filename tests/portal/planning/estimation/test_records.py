@@ -240,7 +240,7 @@ def test_the_snapshot_carries_what_is_known_in_a_fixed_number_of_queries(cluster
     send(cluster.running(model="vgg", samples=1000), record())
     waiting = cluster.submit(model="vgg", gpus=[1, 2])
     JobProgress.objects.create(job=waiting, epoch=1, samples_done=5, fraction=0.5, at=timezone.now())
-    with django_assert_max_num_queries(24):
+    with django_assert_max_num_queries(25):
         state = state_load(now=timezone.now(), parameters=parameters)
     (job,) = state.jobs
     assert (job.model_label, job.done_fraction) == ("vgg", 0.5)

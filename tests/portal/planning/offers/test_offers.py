@@ -1,6 +1,7 @@
 """Offers for a waiting job through page and REST: planned once for many loads, taken in one press, or refused unchanged."""
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -63,8 +64,9 @@ def press(client, job, change="size", value=2, **more):
 
 def test_the_page_shows_what_would_start_it_now_and_a_press_makes_it_so(browser, waiting):
     card = browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
-    assert "Accept 2 GPUs too" in card
-    assert "start now" in card
+    assert "<strong>Accept 2 GPUs too</strong>" in card
+    assert '<strong class="b-run">now</strong><small>on n1</small>' in card
+    assert card.count("b-button-primary") == 1
     answer = press(browser, waiting).content.decode()
     assert "Accepted" in answer
     waiting.refresh_from_db()
@@ -96,20 +98,26 @@ def test_only_what_was_offered_can_be_pressed(browser, cluster, waiting):
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"expected_duration_s": 86_400}, "It would be over later"),
-        ({"time_limit_s": 700}, "Its time limit would end it before it is done"),
-        ({"expected_duration_s": None}, "nobody knows for how long"),
+        ({"expected_duration_s": 86_400}, "later"),
+        ({"time_limit_s": 700}, "limit"),
+        ({"expected_duration_s": None}, "length"),
     ],
     ids=["a day's job that waits for an hour", "past its limit", "of unknown length"],
 )
 def test_what_starts_it_now_and_gains_nothing_is_told_and_cannot_be_pressed(browser, waiting, asked, told):
-    """A length that its tenant gives is judged at once."""
+    rest_words = {
+        "later": "It would be over later",
+        "limit": "Its time limit would end it",
+        "length": "nobody knows for how long",
+    }
+    words = {"later": "not offered", "limit": "would end it at", "length": "say how long it runs"}[told]
     assert offers_of(waiting, allow=lambda: None).answer["offers"][0]["gains"]
     Job.objects.filter(pk=waiting.pk).update(**asked)
     job = Job.objects.get(pk=waiting.pk)
     card = browser.get(f"/jobs/{job.pk}/waiting").content.decode()
     assert "Accept 2 GPUs too" in card
-    assert told in card
+    assert words in card
+    assert ('<tr class="b-bad">' in card) == (told != "length")
     assert f"/jobs/{job.pk}/offer" not in card, "no form to press"
     assert "could start now" not in browser.get("/").content.decode(), "nor is it among what needs me"
     press(browser, job)
@@ -118,9 +126,9 @@ def test_what_starts_it_now_and_gains_nothing_is_told_and_cannot_be_pressed(brow
     rest = browser.get(f"/api/v1/jobs/{job.pk}/offers").json()
     first = next(each for each in rest["offers"] if each["value"] == 2)
     assert (first["starts_now"], first["gains"]) == (True, False)
-    assert told in first["no_gain"]
-    assert (first["over_at"] is not None) == ("later" in told)
-    assert (rest["over_at"] is not None) == ("nobody" not in told)
+    assert rest_words[told] in first["no_gain"]
+    assert (first["over_at"] is not None) == (told == "later")
+    assert (rest["over_at"] is not None) == (told != "length")
 
 
 def test_a_length_that_was_guessed_stays_a_guess_when_the_job_has_run_before(waiting):
@@ -240,10 +248,15 @@ def ranged(job, now, minutes=(25, 27, 30)):
     )
 
 
-def test_trust_is_told_from_twenty_starts_on(browser, waiting):
+def test_the_start_is_large_with_its_range_and_the_record_from_twenty_starts_on(browser, waiting):
     now = timezone.now()
+    card = browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+    assert "Not known yet" in card
     ranged(waiting, now)
-    assert "Too few starts to say" in browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+    card = browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+    assert '<p class="b-big"><small>about</small><time' in card
+    assert '4 GPUs on one node</strong>, and <span class="b-nowrap">n1</span> has two free for it.' in card
+    assert "such ranges" not in card
     for number in range(20):
         given_at = now - timedelta(hours=number + 1)
         early, late = given_at + timedelta(minutes=20), given_at + timedelta(minutes=30)
@@ -251,12 +264,36 @@ def test_trust_is_told_from_twenty_starts_on(browser, waiting):
         ForecastRecord.objects.create(
             job_number=number, given_at=given_at, earliest_at=early, median_at=early, latest_at=late, started_at=started
         )
-    card = browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
-    assert "19 of 20 starts" in card
-    assert card.count("b-way-mark-held") == 20, "19 marks and the key"
-    assert "said at" in card
+    assert "Of the last 20 such ranges 19 held." in browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
     StartForecast.objects.update(latest_at=now - timedelta(minutes=1), earliest_at=now - timedelta(minutes=3))
-    assert "It did not start between" in browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+    card = browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+    assert "Not known yet" in card
+    assert "It was expected between" in card
+
+
+def test_at_most_five_steps_lead_to_the_start_and_anothers_job_has_no_name(browser, waiting):
+    offers_of(waiting, allow=lambda: None)
+    now = timezone.now()
+    row = JobOffers.objects.get()
+    ends = [
+        {"at": now.timestamp() + 60 * at, "free": 2, "job": None, "name": "a job of another tenant"} for at in range(8)
+    ]
+    row.answer["gathering"] = {"node": "n1", "need": 4, "idle": 2, "ends": ends}
+    row.save()
+    ranged(waiting, now)
+    card = browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+    steps = card.partition("<ul class")[2].partition("</ul>")[0]
+    assert steps.count("<li") == 5
+    assert steps.count("another tenant's job".replace("'", "&#x27;")) == 3
+    assert "and 5 more before" in card
+    assert steps.rpartition("<li")[2].count("it <strong>starts</strong>") == 1
+    assert "guesses" not in card
+    ends[-1]["known"] = False
+    row.save()
+    card = browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+    assert "The range rests on guesses of how long jobs before it run." in card
+    assert card.count("may end") == 1
+    assert steps.count("b-last") == steps.count("b-done") == 1
 
 
 def test_tasks_and_exact_cores_are_not_changed(cluster):
@@ -275,23 +312,22 @@ def test_nothing_is_worked_out_for_a_job_that_runs(cluster, planned):
     assert offers_kept(job).answer == services.NOTHING
 
 
-def test_every_change_is_told_page_and_rest_and_nothing_is_changed(browser, cluster, waiting):
+def test_every_change_is_in_one_list_and_rest_and_nothing_is_changed(browser, cluster, waiting):
     """They are those that offers are taken from."""
     before = list(Job.objects.order_by("pk").values())
-    assert f"/jobs/{waiting.pk}/what-if" in browser.get(f"/jobs/{waiting.pk}/").content.decode()
-    with changes._working:
-        assert "ask again" in browser.get(f"/jobs/{waiting.pk}/what-if").content.decode()
-    told = browser.get(f"/jobs/{waiting.pk}/what-if").content.decode()
-    assert "b-whatif-starts" in told
+    card = browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+    rows = card.partition("<tbody>")[2].partition("</tbody>")[0]
+    assert rows.count("<tr") == 3
+    over = re.findall(r'<strong>about <time datetime="([^"]+)"', rows)
+    assert len(over) == 3
+    assert over == sorted(over)
+    assert rows.rpartition("<tr")[2].startswith(' class="b-on"'), "as it stands comes last: both changes gain"
     found = browser.get(f"/api/v1/jobs/{waiting.pk}/explain?what_if=true").json()["what_would_start"]
     smaller = next(each for each in found if each["change"] == "size")
     assert (smaller["value"], smaller["starts"], smaller["nodes"]) == (2, True, {"n1": 2})
     assert smaller["sentence"].startswith("With 2 GPUs it would start now on n1.")
     assert list(Job.objects.order_by("pk").values()) == before
     assert changes_of(cluster.started().job, allow=lambda: None).answer["changes"] == []
-    other = given.member("otto", Tenant.objects.create(name="other"))
-    browser.force_login(other, backend=BACKEND)
-    assert browser.get(f"/jobs/{waiting.pk}/what-if").status_code == 404
 
 
 def test_a_held_job_is_told_of_its_release_and_has_no_offers(cluster, waiting):
@@ -300,3 +336,19 @@ def test_a_held_job_is_told_of_its_release_and_has_no_offers(cluster, waiting):
     waiting.refresh_from_db()
     answer = changes_of(waiting, allow=lambda: None).answer
     assert ([each["change"] for each in answer["changes"]], answer["offers"]) == (["release"], [])
+
+
+def test_a_held_job_and_one_that_waits_for_a_time_say_so_without_a_list(browser, cluster, waiting):
+    job_hold(job=waiting, actor=cluster.owner)
+    card = browser.get(f"/jobs/{waiting.pk}/waiting").content.decode()
+    assert "Not known yet" in card
+    assert f"It is held by {cluster.owner.username}." in card
+    assert "Over sooner" not in card
+    later = cluster.submit(start_after=(timezone.now() + timedelta(hours=2)).isoformat())
+    planning_run()
+    card = browser.get(f"/jobs/{later.pk}/waiting").content.decode()
+    assert "<small>not before</small><time" in card
+    after = cluster.submit(depends_on=[waiting.pk])
+    planning_run()
+    card = browser.get(f"/jobs/{after.pk}/waiting").content.decode()
+    assert f'<a href="/jobs/{waiting.pk}/">#{waiting.pk}</a> completes' in card

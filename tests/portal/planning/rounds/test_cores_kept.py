@@ -5,6 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from portal.cluster.models import Node
 from portal.planning.rounds.models import Planning, Round
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.planning.snapshot import state_load
@@ -87,3 +88,14 @@ def test_what_is_promised_to_it_was_reckoned_with_the_same(cluster, tuned):
 def test_an_attempt_from_before_it_was_kept_goes_by_the_rule(tuned):
     Attempt.objects.update(cores_wanted=None)
     assert snapshot().running[0].description.cores == 12
+
+
+@pytest.mark.parametrize(("tunes", "cores"), [(True, 6), (False, 24)])
+def test_on_a_node_that_does_not_tune_a_job_gets_what_it_asked_though_others_tune(cluster, tunes, cores):
+    """It would have run with half of what it needs to its end: the start rule counts on tuning, and nobody tunes there."""
+    Node.objects.update(drained_at=timezone.now())
+    given.node_make("wide", gpus=2, cores=32, tunes_cores=tunes)
+    job = cluster.submit(gpus=[2], gpu_types=["A100"], category="cv", cores_per_gpu=12)
+    planning_run()
+    attempt = Attempt.objects.runs().get(job=job)
+    assert (attempt.cores, attempt.allocations.get().node.name) == (cores, "wide")

@@ -13,7 +13,9 @@ from portal.planning.rounds.read.selectors import latency_ratio, waited_s
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import Attempt, Job
 from portal.work.jobs.services.control import job_hold, job_release
+from scheduler.estimator.lengths import OF_CLUSTER
 from scheduler.fairness.lrf import age_of
+from scheduler.model import Sample
 from tests.portal import given
 
 MINUTE = 60.0
@@ -166,5 +168,5 @@ def test_what_a_job_took_is_its_run_time_without_the_waits_between_attempts(clus
     now = timezone.now()
     Job.objects.update(started_at=now - timedelta(hours=10), ended_at=now, ran_s=150.0)
     history = state_load(now=now, parameters=scheduler_parameters(knobs_current())).history
-    assert history.declared_ratio == {cluster.owner.pk: 1.5}
-    assert history.cluster_s == 150.0
+    assert history.told == {cluster.owner.pk: Sample([1.5])}
+    assert history.like[OF_CLUSTER,] == Sample([150.0])

@@ -127,12 +127,6 @@ def said(found):
 
 
 def queue_rows(user):
-    """Number -> (place, jobs, queue) as the queue page's tables have them."""
-    context = queue_context(Snapshot(user), {})
-    rows = {}
-    for array in context["arrays"]:
-        shown = [line["row"] for line in array["lines"] if line["row"]]
-        count = int(array["note"].removesuffix(" waiting"))
-        queue = next(words for words in QUEUES.values() if words.lower() == array["title"].lower())
-        rows |= {row["job_id"]: (row["position"], count, queue) for row in shown}
-    return rows
+    """Number -> (place, jobs, queue) as the queue page's table has them."""
+    shown = {row["number"]: row["place"] for row in queue_context(Snapshot(user), {})["rows"] if row["place"]}
+    return {job: (at["place"], at["queue_length"], QUEUES[at["queue"]]) for job, at in shown.items()}

@@ -67,7 +67,7 @@ class TestItBegins:
         assert (attempt.profile_of, attempt.time_limit_s) == (f"tenant:{cluster.tenant.pk}:vgg", 60)
         assert attempt.lease_s, "it may be repeated, so silence may end it"
         assert [event.text for event in job.events.filter(kind="profiled")] == [
-            "Profiled on n1: 1 GPU and 1 core, for 60 s at most, planning 1."
+            "Profiled on n1: 1 GPU and 4 cores, for 60 s at most, planning 1."
         ]
         assert Planning.objects.get().profiles == [
             {"job": job.pk, "gpu_type": "A100", "node": cluster.node.pk, "limit_s": 60, "begun": True}

@@ -26,7 +26,7 @@ def test_before_anything_was_shared_or_compared_it_says_what_to_do(cluster, clie
     shown = page(client)
     assert "No GPU may be shared now." in shown
     assert "Nothing was compared yet." in shown
-    assert client.get("/sharing/figures/use").json()["data"] == []
+    assert client.get("/sharing/figures/use").json()["lines"] == []
     client.force_login(cluster.owner)
     assert client.get("/sharing/").status_code == 404
     assert "/sharing/" not in client.get("/cluster/").content.decode()
@@ -49,7 +49,7 @@ def test_it_shows_who_shares_with_whom_and_where_both_policies_differ(cluster, s
     assert "never seen to run" in page(client, "?only=differ&range=7d")
     assert "No such admission in this time." in page(client, "?only=refused")
     figure = client.get("/sharing/figures/use").json()
-    assert [line["name"] for line in figure["data"]] == ["res-ag", "cbp", "alone"]
+    assert [line["name"] for line in figure["lines"]] == ["res-ag", "cbp", "alone"]
     assert client.get("/sharing/?range=1y").status_code == 400
 
 

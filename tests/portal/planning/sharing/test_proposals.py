@@ -77,7 +77,7 @@ def test_it_is_trained_judged_proposed_and_its_file_served_once_accepted(seen, s
     assert ">present<" in shown
     assert "Accept</button>" in shown
     latest = Proposal.objects.latest("pk").pk
-    assert len(client.get(f"/sharing/proposals/{latest}/curve").json()["data"][0]["y"]) == 2
+    assert len(client.get(f"/sharing/proposals/{latest}/curve").json()["lines"][0]["y"]) == 2
     assert client.post(f"/sharing/proposals/{latest}/reject").status_code == 302
     assert Proposal.objects.get(pk=latest).state == S.REJECTED
     assert bytes(Proposal.objects.get(pk=latest).content) == b""

@@ -67,7 +67,7 @@ def test_the_tree_has_folders_files_sizes_and_the_quota(job, lena):
         "metrics.jsonl",
         "x.html",
     ]
-    assert f"{job.tenant.name}'s artefacts:" in page
+    assert f"Results of {job.tenant.name}:" in page
     assert "Kept for 90 days after the job&#x27;s end" in page
 
 
@@ -275,7 +275,7 @@ def test_the_jobs_page_has_the_newest_files_and_the_first_curves(job, lena):
 
 def test_a_running_job_without_files_says_where_to_write(sender, lena):
     page = lena.get(reverse("job-detail", args=[sender.attempt.job.number])).content.decode()
-    assert "$BERTH_ARTEFACTS appears here" in page
+    assert "$BERTH_ARTEFACTS appear here" in page
     assert "Nothing was written yet." in lena.get(url(sender.attempt.job)).content.decode()
 
 

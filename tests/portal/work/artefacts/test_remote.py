@@ -106,7 +106,7 @@ def sender(cluster):
 
 @pytest.fixture
 def moved(sender, bucket):
-    """A job whose two artefacts lie in the bucket alone."""
+    """A job whose two artefacts lie only in the bucket."""
     sender.send("a.txt", b"abcdef")
     sender.send("model/big.bin", bytes(range(256)) * 2000)
     assert artefacts_move(rest_s=0) == 2

@@ -268,7 +268,7 @@ def test_a_tenants_own_time_counts(cluster, sender):
 
 
 def over_time(cluster, count):
-    """So many jobs with artefacts whose time is over."""
+    """Jobs with artefacts whose time is over."""
     jobs = []
     for _ in range(count):
         sender = Sender(cluster, cluster.running())

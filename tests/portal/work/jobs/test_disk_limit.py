@@ -4,7 +4,7 @@ import pytest
 from django.http import QueryDict
 
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.jobs.why import remedy_for
+from portal.pages.dashboard.jobs.ended import remedy_for
 from portal.pages.dashboard.submit.form import initial_of
 from portal.pages.dashboard.submit.reading import description_read
 from portal.work.jobs.description import description_parse
@@ -79,7 +79,7 @@ def test_the_job_says_why_and_its_page_what_to_do(cluster):
         JobState.FAILED,
         "it used 1100 MiB of disk; its limit is 1024 MiB (disk_gib)",
     )
-    assert "more disk_gib" in remedy_for(job)
+    assert "how much disk" in remedy_for(job)
 
 
 def test_the_form_takes_and_gives_it_back():

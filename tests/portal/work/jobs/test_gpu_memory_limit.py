@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from django.utils import timezone
 
-from portal.pages.dashboard.jobs.why import remedy_for, why_make
+from portal.pages.dashboard.jobs.ended import ended_make, remedy_for
 from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Attempt, Job, JobApart
 from portal.work.jobs.services.ending import attempt_end_state
@@ -27,11 +27,9 @@ def test_the_job_says_how_much_it_took_and_what_to_do(cluster):
     cluster.end(cluster.running(), reason="gpu_memory_limit", exit_code=None, detail=DETAIL)
     job = Job.objects.get()
     assert (job.state, job.end_detail) == (JobState.OUT_OF_MEMORY, DETAIL)
-    assert "more gpu_memory_mib" in remedy_for(job)
-    sentence = why_make(job, {}, list(Attempt.objects.all()))["sentence"]
-    assert "Stopped" in sentence
-    assert sentence.endswith(f": {DETAIL}.")
-    assert "memory than it asked for" not in sentence
+    assert "GPU memory" in remedy_for(job)
+    sentence = "".join(part["text"] for part in ended_make(job, list(Attempt.objects.all()))["sentence"])
+    assert sentence == "It ran out of GPU memory: used 1200 MiB of 1000 MiB granted."
     assert Attempt.objects.get().allocations.get().end_reason == "gpu_memory_limit"
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from portal.cluster.models import TelemetryFrame
 from portal.foundation.errors import BerthError, Conflict, Forbidden
-from portal.pages.dashboard.jobs.why import remedy_for
+from portal.pages.dashboard.jobs.ended import remedy_for
 from portal.people.tenants.models import AuditEvent
 from portal.work.jobs.description import description_parse
 from portal.work.jobs.idle import looking
@@ -136,7 +136,7 @@ def test_it_is_warned_of_and_then_ended_with_a_plain_reason(world):
     world.cluster.end(world.attempt, reason="stopped", exit_code=None, detail="idle")
     job = Job.objects.get()
     assert (job.state, job.end_detail) == ("TIMEOUT", "nobody used it for 1 min 40 s, its idle time-out")
-    assert "idle_timeout_s" in remedy_for(job)
+    assert "Run it again" in remedy_for(job)
     assert len(world.events("idle")) == 1
 
 

@@ -117,10 +117,8 @@ def many(cluster, count):
 
 def test_no_job_is_left_out_of_the_figures_of_a_long_queue(cluster):
     many(cluster, MANY)
-    tiles = {tile["name"]: tile for tile in tile_contexts(Snapshot(cluster.owner))}
-    assert tiles["queue"]["figure"].replace("\u202f", "") == str(MANY)
-    assert tiles["live-lr"]["denominator"].replace("\u202f", "").startswith(f"{MANY} eligible")
-    assert 2.0 <= float(tiles["live-lr"]["figure"]) < 20, "200 s of 100 s, and what this machine took since"
+    tiles = {tile["label"]: tile for tile in tile_contexts(Snapshot(cluster.owner))}
+    assert tiles["Waiting"]["figure"].replace("\u202f", "") == str(MANY)
     demand = demand_by_types()
     assert sum(jobs for *_, jobs in demand) == MANY
     assert {tuple(types) for _, types, _ in demand} == {(), ("A100",)}

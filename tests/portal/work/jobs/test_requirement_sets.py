@@ -72,7 +72,7 @@ def test_the_operators_r_num_cuts_the_ranges_of_later_jobs(cluster):
 
 
 def test_the_planning_chooses_one_of_the_set(cluster):
-    job = cluster.submit(gpus={"min": 3, "max": 9}, cores_per_gpu=1)
+    job = cluster.submit(gpus={"min": 3, "max": 9}, cores_per_gpu=1, cores_exactly=True)
     assert job.gpus == [3, 4, 5, 6, 7, 8, 9]
     planning_run()
     assert job.attempts.get().gpus == 4, "the node has four"

@@ -205,7 +205,7 @@ def test_further_lines_are_told_together_and_at_last_no_more(says):
         messages = told()
     assert messages[0] == "a line has loss * nan: loss is nan"
     assert messages[1] == "499 more lines have loss * nan, the last one: loss is nan"
-    assert "no more is told" in messages[-1]
+    assert "no more is told of this text" in messages[-1]
     assert len(messages) == 1 + len(GAPS)
     assert LogMatch.objects.get().lines == 4000
 

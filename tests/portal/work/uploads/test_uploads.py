@@ -179,8 +179,8 @@ def test_the_form_keeps_an_upload_and_judges_a_requirements_file_that_it_is_not_
     form = {"command": "true", "gpu_mode": "cpu", "upload": digest}
     kept = {"software": "requirements_file", "software.path": "requirements.txt", "file_names": '["requirements.txt"]'}
     told = client.post("/jobs/plan", form | kept).content.decode()
-    assert "Not valid yet" not in told
-    assert "Not valid yet" in client.post("/jobs/plan", form | kept | {"file_names": ""}).content.decode()
+    assert "Cannot start" not in told
+    assert "Cannot start" in client.post("/jobs/plan", form | kept | {"file_names": ""}).content.decode()
     wrong = client.post("/jobs/new", form | {"memory_mib": "much"})
     assert wrong.status_code == 400
     assert "big.bin" in wrong.content.decode()

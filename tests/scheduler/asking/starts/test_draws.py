@@ -85,7 +85,7 @@ def test_who_comes_may_go_first():
     alone = drawn(nodes, waiting, live=live)[1]
     beside = drawn(nodes, waiting, live=live, experience=Experience(arrived=came, since_s=NOW_S - 3_600))[1]
     assert beside.high_s > 2 * alone.high_s
-    assert beside.low_s == alone.low_s  # in one draw of three alone
+    assert beside.low_s == alone.low_s  # in only one draw of three
     assert drawn(nodes, waiting, live=live, experience=Experience(arrived=came))[1] == alone  # since when is not known
 
 

@@ -19,7 +19,7 @@ SIZES = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class ByType:
-    """So many units a second on each GPU of a type."""
+    """The units a second on each GPU of a type."""
 
     speeds: tuple[tuple[str, float], ...]
 

@@ -2,10 +2,12 @@
 
 import pytest
 
-from scheduler.simulator.world.truth import Hints, Spot
+from scheduler.parameters import Parameters
+from scheduler.simulator.engine import Engine
+from scheduler.simulator.world.truth import Hints, Spot, World
 from scheduler.simulator.world.tuning import CoreBound
 from tests.scheduler.builders import node
-from tests.scheduler.simulator.cases import by_job, run, traced
+from tests.scheduler.simulator.cases import by_job, clock, run, traced
 
 
 def training(number, *gpus, optimum=3, category="cv", work=3600.0, hints=None, **more):
@@ -55,6 +57,27 @@ def test_no_core_is_hard_and_a_job_gets_those_it_lacks_when_they_are_idle():
     assert made[2].started_s == 1.0
     lost_s = 180 * (2 / 3) + 90 * (1 / 3) + 90 * 0.004
     assert made[2].ran_s == pytest.approx(3600 + lost_s)
+
+
+def test_what_a_job_asks_is_no_matter_unless_no_node_could_tune_it():
+    """Eight cores a GPU asked; only the job of five GPUs, which no node has, keeps them as its wish."""
+    jobs = [training(1, 1, cores=8, least_cores=8), training(2, 5, cores=1, least_cores=1)]
+    engine = Engine(jobs, World([node(1, 4), node(2, 4)], tunes_cores=True), Parameters(), seed=1, clock=clock())
+    engine.run(60.0)
+    assert {number: load.cores for number, load in engine.simulated.loads.items()} == {1: 3, 2: 1}
+
+
+SEARCH_S = 90 * (1 / 3) + 90 * 0.004
+"""The loss of a search from 3 to 3: a step with 2 cores, and one with 4."""
+
+
+@pytest.mark.parametrize(("move", "searches"), [(False, 1), (True, 2)], ids=["same node", "another node"])
+def test_a_job_is_searched_again_after_a_move(move, searches):
+    """It fails at half of its work and starts again: on its node, or on the other, whose only GPU was taken before."""
+    first = [traced(1, 1, at_s=0, work=900)] if move else []
+    jobs = [*first, training(2, 1, at_s=1, fails=(0.5,), retries=1, movable=True)]
+    made = by_job(run(jobs, [node(1, 1), node(2, 1)], tunes_cores=True, failures=True, restart_s=0.0))
+    assert made[2].ran_s == pytest.approx(3600 + searches * SEARCH_S)
 
 
 def test_cores_that_cannot_be_had_end_the_search():

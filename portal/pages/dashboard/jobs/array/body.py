@@ -9,8 +9,8 @@ from django.db.models import Count, F, IntegerField, Min
 from django.db.models.expressions import CombinedExpression, Value
 from django.urls import reverse
 
+from portal.pages.dashboard.jobs.ended import remedy_for
 from portal.pages.dashboard.jobs.rows import SEGMENTS
-from portal.pages.dashboard.jobs.why import remedy_for
 from portal.work.jobs.log_reading import last_line
 from portal.work.jobs.states import RETRIED, JobState, end_words
 
@@ -85,6 +85,12 @@ def _fold(own: Mapping[str, int], first: int, last: int) -> dict[str, Any]:
 NAMED = 6
 """Tasks of a group that are named; the list below holds them all."""
 CODES = 3
+ENDED = {
+    JobState.OUT_OF_MEMORY: "out of memory",
+    JobState.TIMEOUT: "met the time limit",
+    JobState.NODE_FAIL: "lost with a node",
+}
+"""How a group is called; any other failed."""
 
 
 def failures_make(job: Job) -> list[dict[str, Any]]:
@@ -104,7 +110,7 @@ def _group(job: Job, state: str, codes: list[dict[str, Any]]) -> dict[str, Any]:
     example = job.tasks.get(array_index=codes[0]["first"])
     return {
         "state": state,
-        "label": JobState(state).label,
+        "words": ENDED.get(JobState(state), "failed"),
         "count": count,
         "tasks": [{"index": task.array_index, "url": reverse("job-detail", args=[task.number])} for task in shown],
         "more": max(0, count - NAMED),

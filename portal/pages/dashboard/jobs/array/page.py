@@ -7,65 +7,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
-from django.db.models import Q
-from django.http import QueryDict
-
-from portal.foundation.errors import BerthError
 from portal.pages.dashboard.jobs.array.body import failures_make, grid_make
+from portal.pages.dashboard.jobs.array.kept import PAGE_ROWS, kept, size_of
+from portal.pages.dashboard.jobs.array.query import ORDER, TaskQuery
+from portal.pages.dashboard.jobs.array.sweep import sweep_make, sweep_of
+from portal.pages.dashboard.jobs.array.table import cells_of, sorted_page, table_make
 from portal.pages.dashboard.jobs.chain.page import chain_make
-from portal.pages.dashboard.jobs.page import events_make, header_make
+from portal.pages.dashboard.jobs.happened import events_make
+from portal.pages.dashboard.jobs.head import header_make
 from portal.pages.dashboard.jobs.rows import SEGMENTS, rows_of
-from portal.pages.dashboard.jobs.why import why_make
-from portal.planning.rounds.read.explained import explanation
-from portal.work.jobs.states import QUEUED, RETRIED, JobState
+from portal.pages.dashboard.jobs.why import array_why
+from portal.work.jobs.states import RETRIED, JobState
+from portal.work.sweeps.reading import wanted_note
 
 if TYPE_CHECKING:
+    from portal.pages.dashboard.jobs.array.sweep import Sweep
     from portal.pages.dashboard.parts.context import PageLinks, Rich, Segment
     from portal.work.jobs.models import Job
 
-PAGE_ROWS = 50
-ORDER = ("fail", "run", "wait", "done", "stop")
 BAR_ORDER: tuple[str, ...] = ("fail", "done", "run", "stop", "wait")
 LABELS = {"fail": "Failed", "run": "Running", "wait": "Waiting", "done": "Completed", "stop": "Held, cancelled"}
 GLYPHS = {"fail": "FAILED", "run": "RUNNING", "wait": "PENDING", "done": "COMPLETED", "stop": "CANCELLED"}
-BEYOND = 10**9
-
-
-@dataclass(frozen=True)
-class TaskQuery:
-    """The address in values: `state` is one of ORDER, a bad end or empty; `first` begins the list at that task, in their
-    order.
-    """
-
-    state: str = ""
-    page: int = 1
-    first: int | None = None
-
-    @classmethod
-    def of(cls, given: QueryDict) -> TaskQuery:
-        state = given.get("state", "")
-        if state and state not in {*ORDER, *RETRIED}:
-            known = ", ".join((*ORDER, *sorted(RETRIED)))
-            raise BerthError("invalid", f"`state` must be one of {known}.", field="state")
-        first = _whole(given.get("from"), "from")
-        return cls(state=state, page=max(1, _whole(given.get("page"), "page") or 1), first=first)
-
-    def url(self, **changes: Any) -> str:
-        values = {"state": self.state, "from": self.first, "page": self.page if self.page > 1 else None} | changes
-        kept = {name: value for name, value in values.items() if value not in {None, ""}}
-        return f"?{urlencode(kept)}" if kept else "?"
-
-
-def _whole(raw: str | None, name: str) -> int | None:
-    if not raw:
-        return None
-    if not (raw.isascii() and raw.isdigit() and len(raw) <= 12 and int(raw) < BEYOND):
-        raise BerthError("invalid", f"`{name}` must be a whole number below {BEYOND}.", field=name)
-    return int(raw)
 
 
 # ---- how far it is -----------------------------------------------------------------------------------------------
@@ -82,16 +46,16 @@ def array_sums(job: Job) -> Counter[str]:
     return sums
 
 
-def array_body(job: Job) -> dict[str, Any]:
+def array_body(job: Job, sweep: Sweep | None = None) -> dict[str, Any]:
     sums = array_sums(job)
     return {
         "id": job.number,
         "sentence": _sentence(job, sums),
         "segments": [{"token": token, "count": sums[token]} for token in BAR_ORDER if sums[token]],
         "legend": _chips(job, sums, TaskQuery(), everything=False),
-        "grid": grid_make(job),
+        "grid": None if sweep else grid_make(job),
         "failures": failures_make(job),
-        "limit": job.array_concurrency,
+        "hint": job.array_size > 1,
     }
 
 
@@ -105,7 +69,8 @@ def _sentence(job: Job, sums: Mapping[str, int]) -> Rich:
     rest = [(token, word) for token, word in words.items() if sums[token]]
     for place, (group, word) in enumerate(rest):
         parts += [{"text": ", " if place else "; "}, {"text": f"{sums[group]} {word}", "bold": group == "fail"}]
-    return [*parts, {"text": "."}]
+    limit = f": you allowed {job.array_concurrency} at a time" if job.array_concurrency and sums["wait"] else ""
+    return [*parts, {"text": f"{limit}."}]
 
 
 def _chips(job: Job, sums: Mapping[str, int], query: TaskQuery, *, everything: bool = True) -> list[dict[str, Any]]:
@@ -136,17 +101,20 @@ def _chip_of_end(query: TaskQuery, count: int) -> list[dict[str, Any]]:
 def array_context(*, job: Job, query: TaskQuery, only: str = "") -> dict[str, Any]:
     """Fill the page, or `only` its part "header", "array" or "tasks"."""
     context: dict[str, Any] = {"job": {"id": job.number}}
+    sweep = None
+    if only in {"", "array", "tasks"}:
+        wanted_note(job)
+        sweep = sweep_of(job, query)
     if only in {"", "header"}:
         context["job"] |= header_make(job)
     if only in {"", "array"}:
-        waits = job.state in QUEUED
-        why = why_make(job, explanation(job), []) if waits else None
-        context["job"] |= {"why": why, "numbers": None, "events": events_make(job)}
-        context["array"] = array_body(job)
+        context["job"] |= {"why": array_why(job), "events": events_make(job)}
+        context["array"] = array_body(job, sweep)
+        context["sweep"] = sweep and sweep_make(sweep)
     if only in {"", "chain"}:
         context["job"] |= {"chain": chain_make(job)}
     if only in {"", "tasks"}:
-        context["tasks"] = array_tasks(job, query)
+        context["tasks"] = array_tasks(job, query, sweep)
     return context
 
 
@@ -158,16 +126,18 @@ def folded_tasks(job: Job) -> list[Job]:
 # ---- its tasks ---------------------------------------------------------------------------------------------------
 
 
-def array_tasks(job: Job, query: TaskQuery) -> dict[str, Any]:
+def array_tasks(job: Job, query: TaskQuery, sweep: Sweep | None = None) -> dict[str, Any]:
     """Fill a page of the tasks that exist as rows: the others are made as these start."""
     sums = array_sums(job)
     first = (query.page - 1) * PAGE_ROWS
-    found, total = _page_of_tasks(job, query, first)
+    found, total = sorted_page(sweep, first) if sweep and sweep.sort else _page_of_tasks(job, query, first)
+    cells = cells_of(sweep, found) if sweep else [[] for _ in found]
     return {
+        "sweep": sweep and table_make(sweep),
         "id": job.number,
         "query": query.url() if query != TaskQuery() else "",
         "chips": [*_chips(job, sums, query), *_chip_of_end(query, total)],
-        "rows": _rows(found),
+        "rows": [row | {"cells": own} for row, own in zip(_rows(found), cells, strict=True)],
         "paging": _paging(query, first=first, shown=len(found), total=total),
         "note": _note(job, query),
         "empty": "No task is in this state." if query.state else "No task has been made yet.",
@@ -181,31 +151,14 @@ def _page_of_tasks(job: Job, query: TaskQuery, first: int) -> tuple[list[Job], i
         total = max(0, job.array_made - query.first)
         return list(tasks.filter(array_index__gte=query.first)[first : first + PAGE_ROWS]), total
     tokens = [query.state] if query.state else ORDER
-    sizes = {token: _size(job, token) for token in tokens}
+    sizes = {token: size_of(job, token) for token in tokens}
     found: list[Job] = []
     skipped = first
     for token in tokens:
         if skipped < sizes[token] and len(found) < PAGE_ROWS:
-            found += tasks.filter(_kept(job, token))[skipped : skipped + PAGE_ROWS - len(found)]
+            found += tasks.filter(kept(job, token))[skipped : skipped + PAGE_ROWS - len(found)]
         skipped = max(0, skipped - sizes[token])
     return found, sum(sizes.values())
-
-
-def _kept(job: Job, word: str) -> Q:
-    """Return which tasks a word of the page, or a bad end, is for. A failed one that shall be tried again waits."""
-    states = Q(state__in=SEGMENTS.get(word, (word,)))
-    if not job.array_retries or word not in {"wait", "fail", *RETRIED}:
-        return states
-    again = Q(retry_asked_at__isnull=False)
-    return states | again if word == "wait" else states & ~again
-
-
-def _size(job: Job, word: str) -> int:
-    """Count the rows of these tasks; only one bad end of an array with tasks to be tried again is counted in the table."""
-    if word in RETRIED and job.array_retries:
-        return job.tasks.filter(_kept(job, word)).count()
-    again = {"wait": job.array_retries, "fail": -job.array_retries}.get(word, 0)
-    return sum(job.array_counts.get(state, 0) for state in SEGMENTS.get(word, (word,))) + again
 
 
 def _rows(tasks: Sequence[Job]) -> list[dict[str, Any]]:

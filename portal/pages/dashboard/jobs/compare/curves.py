@@ -42,9 +42,7 @@ Line = tuple[list[float], list[float | None]]
 
 
 def legend_of(jobs: Sequence[Job]) -> list[LegendItem]:
-    return [
-        {"label": f"#{job.number}", "token": token, "kind": "line"} for job, token in zip(jobs, TOKENS, strict=False)
-    ]
+    return [{"label": f"#{job.number}", "token": token} for job, token in zip(jobs, TOKENS, strict=False)]
 
 
 def curves_make(chosen: Chosen) -> dict[str, Any] | None:
@@ -101,7 +99,6 @@ def _plot(chosen: Chosen, figure: str, title: str, note: str, *, curve: str = ""
         "title": title,
         "note": note,
         "url": chosen.url(figure, curve=curve),
-        "legend": [],
         "height_px": 180,
         "topics": "",  # figures of ended jobs stay as they are, and others are drawn anew by the clock
     }

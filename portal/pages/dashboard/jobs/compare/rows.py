@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from portal.foundation.checks import lines_of
 from portal.pages.dashboard.jobs.compare.asked import asked_of
-from portal.pages.dashboard.jobs.why import remedy_for
-from portal.pages.dashboard.parts.expected import ran_s
+from portal.pages.dashboard.jobs.ended import remedy_for
 from portal.pages.dashboard.parts.formatting import duration, number, size
+from portal.planning.rounds.read.ends import ran_s
 from portal.work.artefacts.models import JobArtefacts
 from portal.work.jobs.models import Allocation, Attempt
 from portal.work.jobs.states import FINAL, LIVE, end_words
@@ -103,19 +103,18 @@ def _course(job: Job, row: JobRow, attempt: Attempt | None, kept: JobArtefacts |
         "Cause": cell(job.end_detail or end_words(job.exit_code, job.signal), note=remedy_for(job) if over else None),
         "Submitted": cell(at=row["submitted_at"]),
         "Waited": cell("" if row["waited_s"] is None else duration(row["waited_s"])),
-        "LR": cell("" if row["lr"] is None else number(row["lr"], 2)),
         "Started": _started(row),
         "Ran": cell(
             duration(job.ran_s if attempt.ended_at else ran_s(job, attempt, timezone.now())) if attempt else ""
         ),
         "Ended": _ended(row),
-        "Attempts": cell(_attempts(job)),
+        "Runs": cell(_attempts(job)),
         "Ran on": cell(_nodes(attempt)),
         "Held": cell(_held(attempt) if attempt else ""),
         "GPU time held": cell(_gpu_time(job, attempt)),
         "Speed": _speed(attempt),
         "Done": cell("" if row["progress_percent"] is None else f"{row['progress_percent']:.0f} %"),
-        "Artefacts": cell(
+        "Results": cell(
             f"{number(kept.files)} file{_s(kept.files)}, {size(kept.counted)}" if kept and kept.files else ""
         ),
     }

@@ -1,188 +1,175 @@
-"""Fill a waiting job's card: its start range on a line of time, how far to trust it, and the planner's offers."""
+"""Fill a waiting job's cards: its expected start, the steps before it, and the changes that would end it sooner."""
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 from django.utils import timezone
 
-from portal.pages.dashboard.jobs.waiting.line import axis_make, line_make, range_mark, steps_of
+from portal.pages.dashboard.jobs.chain.page import KIND_WORDS
+from portal.pages.dashboard.jobs.waiting.changes import changes_make
 from portal.pages.dashboard.parts.expected import starts_make
-from portal.pages.dashboard.parts.formatting import duration, number, share
+from portal.pages.dashboard.parts.formatting import count_of, counted
+from portal.pages.dashboard.parts.neighbours import kept_note
+from portal.pages.dashboard.parts.plain import reason_words
 from portal.planning.offers.services import is_offered, offers_kept
-from portal.planning.rounds.models import StartForecast
-from portal.planning.rounds.read.forecasts import MARKS, RANGE_SHARE, forecast_record, record_at, start_told
+from portal.planning.rounds.read.explained import explanation
+from portal.planning.rounds.read.figures import JobNumbers
+from portal.planning.rounds.read.forecasts import MARKS, Start, record_at
+from portal.planning.rounds.settings.knobs import knobs_current
+from portal.work.jobs.models import JobDependency
+from portal.work.jobs.services.asked.dependencies import dependencies_open
+from portal.work.jobs.states import FINAL, LIVE, JobState
 
 if TYPE_CHECKING:
-    from portal.pages.dashboard.jobs.waiting.line import Axis
+    from portal.pages.dashboard.parts.context import Rich
     from portal.planning.offers.services import Kept
-    from portal.planning.rounds.read.forecasts import Start
     from portal.work.jobs.models import Job
 
-
-NODES_SHOWN = 2
-SOONER_MIN_S = 30.0
-
-
-POINTS = 5
-FAR_S = 6 * 3600.0
-"""A range without an end is drawn so far beyond its beginning."""
-OUTCOMES = ("held", "later", "earlier")
+STEPS = 5
+"""Rows of the steps before the start, the start among them."""
+CELLS = 16
+ANOTHERS_JOB = "another tenant's job"
+DONE = {"ok": "completes", "notok": "fails"}
+TOGETHER_S = 90.0
+"""A start that is expected so soon after an end is one step with it."""
 
 
 def waiting_make(
-    job: Job, kept: Kept | None = None, *, said: dict[str, Any] | None = None, note: str | None = None
+    job: Job,
+    kept: Kept | None = None,
+    *,
+    why: dict[str, Any] | None = None,
+    said: dict[str, Any] | None = None,
+    note: str | None = None,
 ) -> dict[str, Any] | None:
-    """Fill the card of a job that waits for its turn; None for any other. `kept`: offers just worked out."""
-    if not is_offered(job):
+    """Fill the cards of a job that waits; None for any other. `kept`: offers just worked out; `why`: its explanation."""
+    if job.state in FINAL | LIVE or job.array_size:
         return None
-    kept = kept or offers_kept(job)
-    forecast, now = StartForecast.objects.filter(job_id=job.pk).first(), timezone.now()
-    told, now_s = start_told(forecast, now), now.timestamp()
-    start = _ends_s(told)
-    way = kept.answer["gathering"]
-    last = [start[1]] if start else []
-    last += [end["at"] for end in way["ends"]] if way else []
-    axis = axis_make(submitted_s=job.submitted_at.timestamp(), now_s=now_s, last_s=max(last, default=now_s + 600.0))
-    shown, more = _points(way, now_s)
-    line = line_make(
-        axis,
-        now_s=now_s,
-        submitted_s=job.submitted_at.timestamp(),
-        way=steps_of(way, now_s) if way else None,
-        start=None if told and told.passed else start,
-        ends=told is not None and told.latest_at is not None,
-    )
-    card: dict[str, Any] = {
-        "number": job.number,
-        "at": told.at.isoformat() if told else None,
-        "starts": starts_make(told),
-        "percent": f"{RANGE_SHARE:.0%}".replace("%", "\u00a0%"),
-        "line": line if start or way else None,
-        "node": way["node"] if way else None,
-        "need": way["need"] if way else 0,
-        "points": shown,
-        "more": more,
-        "ranges": _ranges(forecast, told, axis),
-        "trust": _trust(told, now) if told else None,
-        **_offers(kept, told, said, note),
-    }
-    return card
-
-
-def _iso(at: datetime | None) -> str | None:
-    return at.isoformat() if at else None
-
-
-def _ends_s(told: Start | None) -> tuple[float, float] | None:
-    if told is None:
-        return None
-    earliest_s = told.earliest_at.timestamp()
-    return earliest_s, told.latest_at.timestamp() if told.latest_at else earliest_s + FAR_S
-
-
-def _points(way: dict[str, Any] | None, now_s: float) -> tuple[list[dict[str, Any]], str | None]:
-    """Return the ends in the way, the last `POINTS` of them, and how many came before these, in words."""
-    if not way:
-        return [], None
-    ends, need = way["ends"], way["need"]
-    hidden = len(ends) - POINTS
-    points: list[dict[str, Any]] = [
-        {
-            "at": datetime.fromtimestamp(end["at"], UTC).isoformat(),
-            "is_due": end["at"] < now_s,  # it was expected by now
-            "job": end["name"],
-            "url": reverse("job-detail", args=[end["job"]]) if end["job"] else None,
-            "free": end["free"],  # of the needed GPUs, after it
-            "cells": [place < end["free"] for place in range(need)] if need <= 16 else [],
-        }
-        for end in ends[-POINTS:]
-    ]
-    return points, f"{hidden} more end{'s' if hidden == 1 else ''} before these" if hidden > 0 else None
-
-
-def _ranges(forecast: StartForecast | None, told: Start | None, axis: Axis) -> list[dict[str, Any]]:
-    """Return the range as first given and as it is now, where they differ."""
-    if forecast is None or told is None or forecast.first_at == forecast.at:
-        return []
-    rows = [
-        (forecast.first_at, forecast.first_earliest_at, forecast.first_latest_at),
-        (None, told.earliest_at, told.latest_at),
-    ]
-    return [
-        {
-            "said_at": _iso(said),  # None: now
-            "earliest": early.isoformat(),
-            "latest": _iso(late),
-            "mark": range_mark(
-                axis,
-                (early.timestamp(), late.timestamp() if late else early.timestamp() + FAR_S),
-                now=said is None,
-            ),
-        }
-        for said, early, late in rows
-    ]
-
-
-def _trust(told: Start, now: datetime) -> dict[str, Any]:
-    """Say how past ranges given at the same distance fared."""
-    ahead_s = FAR_S if told.median_at is None else (told.median_at - now).total_seconds()
-    part = record_at(forecast_record(), ahead_s)
-    starts = part["starts"] if part else 0
-    if part is None or starts < MARKS:
-        said = f"Too few starts to say: {number(starts)} so far of ranges given as far ahead, and {MARKS} are needed."
-        return {"sentence": said, "marks": [], "counts": []}
-    held = f"{number(round(part['held'] * starts))} of {number(starts)} starts ({share(part['held'])})"
-    sentence = f"Ranges given as far ahead held for {held}, median error {duration(part['median_error_s'])}."
-    marks = part["last"]
-    return {"sentence": sentence, "marks": marks, "counts": [(each, marks.count(each)) for each in OUTCOMES]}
-
-
-def _offers(kept: Kept, told: Start | None, said: dict[str, Any] | None, note: str | None) -> dict[str, Any]:
-    over = kept.answer["over_at"]
-    if over and told and datetime.fromisoformat(over) < told.earliest_at:
-        over, told = None, None  # the range is newer than the answer: they are not compared
-    rows = offer_rows(kept, said, told)
-    if note is None and kept.at and not rows:
-        note = "It starts as it stands." if kept.answer["starts_now"] else "No single change would have it over sooner."
-    apart = said["text"] if said and not any(row["said"] for row in rows) else None
+    why = explanation(job) if why is None else why
+    kept = (kept or offers_kept(job)) if is_asked(job) else None
+    told, now = Start(**why["predicted_start"]) if why["predicted_start"] else None, timezone.now()
+    way = kept.answer["gathering"] if kept else None
+    figures = JobNumbers().told(why["figures"])
+    awaited = _awaited(job) if why["reason"] == "dependency" and "until_s" not in figures else []
     return {
-        "offers": rows,
-        "over": over,
-        "offers_at": kept.at.isoformat() if kept.at else None,
-        "note": note,
-        "pending": not kept.fresh and note is None,  # they are being worked out: ask again
-        "said": apart,
+        "number": job.number,
+        **_start(job, told, figures, why, now),
+        "sentence": _sentence(job, way, why["reason"], figures, awaited),
+        "guessed": any(not end.get("known", True) for end in way["ends"]) if way else False,
+        "note": kept_note(job=job),
+        "steps": _steps_of_ends(way, told, now) if way else _steps_awaited(job, awaited, figures, told),
+        "changes": changes_make(job, kept, told, said=said, note=note) if kept else None,
     }
 
 
-def offer_rows(kept: Kept, said: dict[str, Any] | None, stands: Start | None) -> list[dict[str, Any]]:
-    """Return the offers, best end first, as `portal.planning.offers` keeps them, with more for the page.
+def is_asked(job: Job) -> bool:
+    """Say whether changes are worked out for it: no change of its own starts a job that waits for others."""
+    return is_offered(job) and job.reason != "dependency"
 
-    `said`: the result of a press, by its change and value. `stands`: the job's start as it stands, to compare them with.
-    """
-    first = next((offer for offer in kept.answer["offers"] if offer["gains"]), None)
-    return [
-        {
-            **offer,
-            "pressed": (value := json.dumps(offer["value"])),
-            "on": ", ".join(list(offer["nodes"])[:NODES_SHOWN]) + (" ..." if len(offer["nodes"]) > NODES_SHOWN else ""),
-            "sooner": _sooner(offer, kept, stands),
-            "button": offer["words"].removesuffix(" too") + (", start now" if offer["starts"] else ""),
-            "primary": offer is first,
-            "said": said["text"] if said and (said["change"], said["value"]) == (offer["change"], value) else None,
-        }
-        for offer in kept.answer["offers"]
+
+def _start(job: Job, told: Start | None, figures: dict[str, Any], why: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """Return `about`, the time that stands large, None where it is not known; its range and record, or the cause."""
+    starts = starts_make(told)
+    card: dict[str, Any] = {"about": None, "before": "about", "range": None, "record": "", "cause": ""}
+    if job.state == JobState.HELD:
+        return card | {"cause": f"It is held{f' by {job.held_by}' if job.held_by else ''}."}
+    if why["reason"] == "dependency" and "until_s" in figures:
+        return card | {"about": _iso(figures["until_s"]), "before": "not before"}
+    if told is None or starts is None:
+        return card | {"cause": why["predicted_start_missing"] or ""}
+    if told.passed:
+        return card | {"range": starts}
+    record = record_at(why["past_predictions"], (told.median_at - now).total_seconds()) if told.median_at else None
+    is_known = record is not None and record["starts"] >= MARKS
+    marks = record["last"] if record and is_known else []
+    held = f"Of the last {len(marks)} such ranges {marks.count('held')} held." if marks else ""
+    return card | {"about": starts["median"], "range": starts, "record": held}
+
+
+def _sentence(
+    job: Job, way: dict[str, Any] | None, reason: str | None, figures: dict[str, Any], awaited: list[JobDependency]
+) -> Rich:
+    """Say its need and the present offer."""
+    if job.state == JobState.HELD:
+        return "Release it to let it wait for its turn."
+    if awaited:
+        first, more = awaited[0], f" and {counted(len(awaited) - 1)} more" if len(awaited) > 1 else ""
+        name, done = _named(first.on, job)["job"], KIND_WORDS[first.kind].partition(",")[0]
+        return [{"text": "It waits until "}, {"text": f"{name}{more}", "bold": True}, {"text": f" {done}."}]
+    if way:
+        types = job.gpu_types
+        need = f"{way['need']} {' or '.join(types)}" if 0 < len(types) < 3 else count_of(way["need"], "GPU")
+        return [
+            {"text": "It needs "},
+            {"text": f"{need} on one node", "bold": True},
+            {"text": ", and "},
+            {"text": way["node"], "whole": True},
+            {"text": f" has {counted(way['idle'])} free for it."},
+        ]
+    said = reason_words(reason, figures, tenant=job.tenant.name, within_s=float(knobs_current()["tick_s"]))
+    return f"{said[:1].upper()}{said[1:]}." if said else ""
+
+
+def _steps_of_ends(way: dict[str, Any], told: Start | None, now: datetime) -> dict[str, Any]:
+    """Return the ends in the way, the last of them, and the start; `more`: how many are left out, and until when."""
+    ends, need, now_s = way["ends"], way["need"], now.timestamp()
+    start_s = told.median_at.timestamp() if told and told.median_at and not told.passed else None
+    is_apart = start_s is not None and abs(start_s - ends[-1]["at"]) > TOGETHER_S
+    room = STEPS - is_apart - (way["idle"] > 0)
+    hidden = ends[:-room]
+    rows = [] if not way["idle"] else [_step(None, now=True, done=True, text="free now", free=way["idle"], need=need)]
+    rows += [
+        _step(
+            _iso(end["at"]),
+            due=end["at"] < now_s,
+            job=f"#{end['job']}" if end["job"] else ANOTHERS_JOB,
+            url=reverse("job-detail", args=[end["job"]]) if end["job"] else None,
+            text="ends" if end.get("known", True) else "may end",
+            free=end["free"],
+            need=need,
+        )
+        for end in ends[-room:]
     ]
+    if is_apart and start_s is not None:
+        rows.append(_step(_iso(start_s), free=need, need=need))
+    rows[-1] |= {"last": True, "starts": start_s is not None}
+    more = {"count": len(hidden), "at": _iso(hidden[-1]["at"])} if hidden else None
+    return {"node": way["node"], "rows": rows, "more": more}
 
 
-def _sooner(offer: dict[str, Any], kept: Kept, stands: Start | None) -> str:
-    if stands is None or stands.median_at is None or stands.passed:
-        return ""
-    median = (offer["start"] or {}).get("median_at")
-    then = kept.at if offer["starts"] else median and datetime.fromisoformat(median)
-    sooner_s = (stands.median_at - then).total_seconds() if then else 0.0
-    return f"{duration(sooner_s)} sooner" if sooner_s >= SOONER_MIN_S else ""
+def _awaited(job: Job) -> list[JobDependency]:
+    """Return its open dependencies, one more than is shown. One query."""
+    found = JobDependency.objects.filter(dependencies_open(), job=job.array_id or job.pk).select_related("on")
+    return list(found.order_by("on_id")[:STEPS])
+
+
+def _steps_awaited(
+    job: Job, awaited: list[JobDependency], figures: dict[str, Any], told: Start | None
+) -> dict[str, Any] | None:
+    """Return the jobs or the time that it waits for; None where it waits for its turn."""
+    at = _iso(figures["until_s"]) if "until_s" in figures else None
+    if not at and not awaited:
+        return None
+    shown = awaited[: STEPS - 1]
+    rows = [_step(None, **_named(each.on, job), text=DONE.get(each.kind, "ends")) for each in shown]
+    start = at or (told.median_at.isoformat() if told and told.median_at else None)
+    rows.append(_step(start, last=True, starts=True))
+    return {"node": None, "rows": rows, "more": {"count": "some", "at": None} if len(awaited) > len(shown) else None}
+
+
+def _named(other: Job, job: Job) -> dict[str, Any]:
+    if other.tenant_id != job.tenant_id:
+        return {"job": ANOTHERS_JOB, "url": None}
+    return {"job": f"#{other.number}", "url": reverse("job-detail", args=[other.number])}
+
+
+def _step(at: str | None, *, free: int = 0, need: int = 0, **more: Any) -> dict[str, Any]:
+    cells = [place < free for place in range(need)] if need <= CELLS else []
+    return {"at": at, "cells": cells, "free": free, "need": need, **more}
+
+
+def _iso(at_s: float) -> str:
+    return datetime.fromtimestamp(at_s, UTC).isoformat()

@@ -1,4 +1,4 @@
-"""A waiting job's card as it is now, and the press on one of its offers."""
+"""A waiting job's cards as they are now, and the press on one of its offers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import messages
 from django.shortcuts import redirect, render
-from django.urls import reverse
 
 from portal.foundation.api.throttles import PlanThrottle, throttle_check
 from portal.foundation.errors import BerthError
-from portal.pages.dashboard.jobs.waiting.page import waiting_make
-from portal.planning.offers.services import changes_of, offer_accept, offers_of
+from portal.pages.dashboard.jobs.waiting.page import is_asked, waiting_make
+from portal.planning.offers.services import offer_accept, offers_of
 from portal.work.jobs.listing import job_find
 
 if TYPE_CHECKING:
@@ -25,30 +24,17 @@ MOST_VALUE = 2000
 
 
 def job_waiting(request: HttpRequest, number: str) -> HttpResponse:
-    """Answer with the card; its offers are worked out anew where what is kept is too old."""
+    """Answer with the cards; the changes are worked out anew where what is kept is too old."""
     return _card(request, job_find(user=request.user, number=number))
 
 
 def _card(request: HttpRequest, job: Job, said: dict[str, Any] | None = None) -> HttpResponse:
     kept, note = None, None
     try:
-        kept = offers_of(job, allow=partial(throttle_check, request, PlanThrottle))
+        kept = offers_of(job, allow=partial(throttle_check, request, PlanThrottle)) if is_asked(job) else None
     except BerthError as error:
         note = error.detail
     return render(request, "jobs/waiting/_card.html", {"waiting": waiting_make(job, kept, said=said, note=note)})
-
-
-def job_what_if(request: HttpRequest, number: str) -> HttpResponse:
-    """Say what each change that could matter would do. A refusal is shown in the same place."""
-    job = job_find(user=request.user, number=number)
-    context: dict[str, Any]
-    try:
-        kept = changes_of(job, allow=partial(throttle_check, request, PlanThrottle))
-        context = {"changes": kept.answer["changes"], "at": kept.at.isoformat() if kept.at else None}
-    except BerthError as error:
-        context = {"error": error.detail}
-    context["relaunch_url"] = f"{reverse('job-submit')}?from={job.array_id or job.pk}"
-    return render(request, "jobs/waiting/_changes.html", context)
 
 
 def job_offer(request: HttpRequest, number: str) -> HttpResponse:

@@ -154,7 +154,7 @@ def _description_set(job: Job, values: Mapping[str, Any]) -> None:
     payload.save(update_fields=["description"])
 
 
-ASKED = ("gpus", "gpu_types", "cores_per_gpu", "cores", "memory_mib")
+ASKED = ("gpus", "gpu_types", "cores", "memory_mib")
 """The kinds of wishes of which one may be changed while the job waits."""
 
 
@@ -166,7 +166,6 @@ def asked_of(job: Job) -> dict[str, Any]:
 WIDENED: Mapping[str, Callable[[Job, Any], dict[str, Any]]] = {
     "size": lambda job, size: {"gpus": sorted({size, *job.gpus})},
     "gpu-type": lambda job, types: {"gpu_types": sorted({*job.gpu_types, *types})},
-    "cores-per-gpu": lambda _, cores: {"cores_per_gpu": cores},
     "cores": lambda _, cores: {"cores": cores},
     "memory": lambda _, memory_mib: {"memory_mib": memory_mib},
 }
@@ -179,8 +178,6 @@ def widening_refused(job: Job, change: str, *, r_num: int) -> str | None:
         return "The tasks of an array ask for what their array asks for: submit it anew to change that."
     if job.shareable:
         return "A job for a part of a GPU asks for one GPU: submit it anew to change that."
-    if change == "cores-per-gpu" and job.cores_exactly:
-        return "The job says that it needs exactly so many cores a GPU (cores_exactly)."
     if change == "size" and len(job.gpus) >= r_num:
         return f"A job accepts at most {r_num} sizes, and this one has so many."
     if change == "size" and job.learning_rate and "value" not in job.learning_rate:

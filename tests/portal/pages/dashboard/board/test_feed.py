@@ -16,7 +16,7 @@ from portal.foundation.events import following, relay, shared
 from portal.foundation.events.relay import number_key
 from portal.foundation.events.shared import client
 from portal.pages.dashboard.board import feed, ticker
-from portal.pages.dashboard.overview.nodes import gpu_cells
+from portal.pages.dashboard.parts.gpus import gpu_groups
 from portal.pages.dashboard.parts.snapshot import Snapshot
 from portal.work.jobs.models import GpuAllocation
 from tests.portal import given
@@ -30,8 +30,8 @@ def world():
     for name in ("n1", "n2", "n3"):
         world.node(name)
     world.node("plain", gpus=0, cores=16)
-    world.submit("owner", "secret-name", gpus=[4])
-    world.submit("outsider", "other", gpus=[2])
+    world.submit("owner", "secret-name", gpus=[4], expected_duration_s=3600)
+    world.submit("outsider", "other", gpus=[2], expected_duration_s=3600)
     world.run()
     began = timezone.now() - timedelta(minutes=12)
     GpuAllocation.objects.update(created_at=began)
@@ -54,12 +54,13 @@ def test_the_board_says_what_the_cells_say(world, settings, hours):
     board, snapshot = feed.board_now(hours), Snapshot(world.users["operator"], hours=hours)
     at = 0
     assert board["nodes"] == [node.name for node in snapshot.nodes]
+    states = {"free": 1, "out": 3}
     for place, node in enumerate(snapshot.nodes):
-        for cell in gpu_cells(node, snapshot):
-            assert abs(board["active"][at] - percent(100 * cell["active"])) <= 1, "a second may lie between the two"
-            assert board["use"][at] == percent(cell["use_percent"])
-            assert board["memory"][at] == percent(cell["memory_percent"])
-            assert board["state"][at] == (3 if node.health != "up" else 1 if cell["idle"] else 0)
+        for cell in [each for group in gpu_groups(node, snapshot)["groups"] for each in group["cells"]]:
+            use = node.live_gpus.get(str(cell["index"]), {}).get("utilisation")
+            assert board["use"][at] == percent(use)
+            assert board["state"][at] == (3 if node.health != "up" else states.get(cell["look"], 0))
+            assert use is None or cell["look"] in states or cell["title"].endswith(f"busy {use:.0f}\u00a0%")
             at += 1
         assert board["gpus"][place] == len(node.gpus_present)
     assert at == len(board["active"]) == len(board["state"])
@@ -82,7 +83,7 @@ def test_groups_by_rack_once_an_operator_has_told_one(world, settings):
 def test_short_counts_jobs_that_no_idle_block_of_the_group_holds(world, settings):
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     node_make("v1", gpus=2, gpu_type=GpuType.objects.create(name="V100"))
-    world.submit("owner", "large", gpus=[16], gpu_types=["A100"])
+    world.submit("owner", "large", gpus=[16], gpu_types=["A100"], expected_duration_s=3600)
     world.run()
     by_type = {each["title"]: each for each in feed.board_now(1)["groups"]["type"]}
     assert (by_type["A100"]["short"], by_type["V100"]["short"]) == (1, 0)
@@ -173,22 +174,25 @@ def test_another_shape_is_told_as_such(world, broker, settings):
 def test_readers_share_what_they_may_see_and_no_more(world, broker, monkeypatch):
     monkeypatch.setattr(shared, "SHARE_OF_TIME", 10_000)  # however slow this machine is
     for reader in ("owner", "outsider", "teammate", "operator"):
-        page = world.get(reader, "/fragments/overview/nodes").content.decode()
-        assert ("secret-name" in page) == (reader != "outsider"), reader
+        page = world.get(reader, "/cluster/fragments/nodes").content.decode()
+        assert reader != "outsider" or "secret-name" not in page
+    assert "secret-name" in world.get("operator", "/fragments/overview/nodes").content.decode()
     audiences = {key.decode().rpartition(":")[2] for key in broker.keys("berth:shared:html:overview:nodes:*")} - {
         "lock"
     }
-    assert len(audiences) == 3, "owner and teammate are members of the same tenant"
-    teammate = world.client("teammate")
-    with statements(3):  # session, user, memberships
-        teammate.get("/fragments/overview/nodes")
+    assert audiences == {"operator"}
+    other = given.operator("otto")
+    browser = type(world.client("anonymous"))()
+    browser.force_login(other, backend="django.contrib.auth.backends.ModelBackend")
+    with statements(2):  # session, user
+        browser.get("/fragments/overview/nodes")
 
 
 @pytest.mark.django_db
 def test_a_page_older_than_the_last_event_says_so(world, broker):
-    world.get("owner", "/fragments/overview/tiles")
+    world.get("operator", "/fragments/overview/tiles")
     broker.incr(number_key("cluster"))
-    client_ = world.client("owner")
+    client_ = world.client("operator")
     answer = client_.get("/fragments/overview/tiles")
     assert answer.headers.get("Berth-Late") == "1"
     page = client_.get("/?view=cluster").content.decode()
@@ -198,11 +202,14 @@ def test_a_page_older_than_the_last_event_says_so(world, broker):
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("path", "most"),
-    [("/?view=cluster", 12), ("/cluster/", 9), ("/fragments/overview/tiles", 3), ("/cluster/board", 3)],
+    [("/?view=cluster", 12), ("/cluster/", 15), ("/fragments/overview/tiles", 3), ("/cluster/board", 3)],
 )
 def test_what_is_shared_costs_the_next_reader_its_sign_in_and_frame_only(world, broker, path, most, monkeypatch):
     monkeypatch.setattr(shared, "SHARE_OF_TIME", 10_000)  # however slow this machine is
-    first, second = world.client("owner"), world.client("teammate")
+    first, second = (
+        world.client(each)
+        for each in (("operator",) * 2 if "over" in path or "view" in path else ("owner", "teammate"))
+    )
     assert first.get(path).status_code == 200
     with CaptureQueriesContext(connection) as queries:
         assert second.get(path).status_code == 200

@@ -1,5 +1,7 @@
 """The pages of help as a tenant's member gets them."""
 
+import re
+
 import pytest
 
 pytestmark = pytest.mark.django_db
@@ -48,3 +50,12 @@ def test_pictures_come_as_pictures_and_nothing_else_comes(reader):
     assert b"".join(answer)[:4] == b"\x89PNG"
     for path in ("/help/images/words.md", "/help/settings.py", "/help/../portal/settings.py", "/help/decisions/0000-x"):
         assert reader.get(path).status_code == 404, path
+
+
+def test_the_bar_leads_to_the_first_job_and_its_pictures_are_small(reader):
+    page = reader.get("/help/first-job").content.decode()
+    assert page.count('href="/help/first-job"') >= 2, "in the bar, and in the menu of a phone"
+    pictures = re.findall(r'src="(/help/images/[^"]+)"', page)
+    assert 1 < len(pictures) < 4
+    for url in pictures:
+        assert len(b"".join(reader.get(url).streaming_content)) < 60_000, url

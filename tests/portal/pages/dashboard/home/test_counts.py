@@ -12,7 +12,6 @@ from django.utils import timezone
 from portal.pages.dashboard.home import needs
 from portal.people.accounts.models import Looked
 from portal.people.tenants.models import Tenant
-from portal.planning.rounds.planning.run import planning_run
 from portal.work.jobs.models import Job
 from portal.work.jobs.states import FINAL, JobState
 from tests.portal import given
@@ -123,18 +122,3 @@ def test_a_quotas_line_leads_to_the_jobs_that_fill_it(lena, crowd):
     Tenant.objects.filter(pk=crowd.tenant.pk).update(queued_jobs_quota=6)
     line = re.search(r"uses (\d+) of its 6 waiting jobs.*?href=\"([^\"]+)\"", part(lena, "needs", "mine"), re.DOTALL)
     assert len(listed(lena, unescape(line[2]))) == int(line[1]) == 6
-
-
-def test_of_the_jobs_that_wait_no_more_are_mine_than_there_are(lena, crowd):
-    """The cluster's figure counts tasks, and leaves out what is set aside; so does mine."""
-    Job.objects.exclude(owner=crowd.owner).delete()
-    crowd.submit(gpus=1, array={"size": 3})
-    crowd.submit(gpus=1, depends_on=[Job.objects.filter(state=JobState.PENDING).first().pk])
-    crowd.node.last_contact_at = timezone.now() - timedelta(hours=1)
-    crowd.node.save()
-    planning_run()
-    said = re.search(r"<strong>4 jobs wait</strong><small>([^<]*)", part(lena, "cluster", "mine"))[1]
-    assert said == "4 of them yours, counting each task that an array may start now"
-    Job.objects.filter(array__isnull=False).update(state=JobState.CANCELLED)
-    said = re.search(r"<strong>1 job waits</strong><small>([^<]*)", part(lena, "cluster", "mine"))[1]
-    assert said == "1 of them yours"

@@ -5,20 +5,19 @@ from datetime import timedelta
 
 import pytest
 from django.core.cache import cache
-from django.db import connection, transaction
+from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from portal.pages.dashboard.parts.expected import expected_end
 from portal.people.accounts.models import Looked
 from portal.people.tenants.models import Tenant
 from portal.planning.offers.services import offers_of
 from portal.planning.rounds.models import StartForecast
 from portal.planning.rounds.planning.run import planning_run
+from portal.planning.rounds.read.ends import Expected, expected_end
 from portal.work.jobs.models import Attempt, Job
-from portal.work.jobs.services.preempting import Stop, attempt_preempt
-from portal.work.jobs.states import JobState, StopCause
+from portal.work.jobs.states import JobState
 from tests.portal import given
 
 pytestmark = pytest.mark.django_db
@@ -51,10 +50,10 @@ def test_a_member_begins_with_own_jobs_and_the_choice_is_kept(browser, cluster):
     page = text(browser, "/")
     assert "My jobs" in page
     assert "my-own-job" in page
-    assert "My jobs" not in text(browser, "/?view=cluster")
+    assert "My jobs" in text(browser, "/?view=cluster"), "that one is for operators"
+    assert f"Jobs of {cluster.tenant.name}" in text(browser, f"/?view={cluster.tenant.name}")
     assert "My jobs" not in text(browser, "/"), "the last choice is remembered"
     assert "My jobs" in text(browser, "/?view=mine")
-    assert f"Jobs of {cluster.tenant.name}" in text(browser, f"/?view={cluster.tenant.name}")
     assert "My jobs" in text(browser_of(cluster.owner), "/"), "a new session begins anew"
 
 
@@ -179,10 +178,11 @@ def test_the_end_is_told_by_the_job_then_by_its_expected_time_and_never_after_it
     attempt, now = cluster.running(gpus=1), timezone.now()
     attempt.started_at, job = now - timedelta(seconds=100), attempt.job
     job.ran_s, job.age_s, job.time_limit_s = 0.0, 400.0, None
-    assert expected_end(job, attempt, 0.5, now) == now + timedelta(seconds=100)
-    assert expected_end(job, attempt, None, now) == now + timedelta(seconds=300)
-    job.time_limit_s = 150
-    assert expected_end(job, attempt, 0.5, now) == now + timedelta(seconds=50)
+    job.age_source = "samples"
+    assert expected_end(job, attempt, 0.5, now) == Expected("progress", median_at=now + timedelta(seconds=100))
+    assert expected_end(job, attempt, None, now) == Expected("samples", median_at=now + timedelta(seconds=300))
+    job.time_limit_s, limit = 150, now + timedelta(seconds=50)
+    assert expected_end(job, attempt, 0.5, now) == Expected("limit", median_at=limit, latest_at=limit)
     job.age_s = 50.0
     assert expected_end(job, attempt, None, now) is None
 
@@ -224,24 +224,6 @@ def test_arrays_are_one_row(browser, cluster):
     assert "array of 20 tasks" in page
 
 
-def test_what_changed_is_told_once(browser, cluster):
-    cluster.running(gpus=1, name="went-up")
-    told = part(browser, "changes")
-    assert "went-up: Runs on" in told
-
-
-def test_a_job_that_was_stopped_for_another_is_one_line(browser, cluster):
-    """It showed the stop, the attempt's end and the waiting: three lines of seven."""
-    attempt = cluster.running(gpus=1, name="gave-way", checkpointable=True)
-    stop = Stop(job_id=attempt.job_id, cause=StopCause.MOVE, for_job=None, to_gpus=0)
-    with transaction.atomic():
-        assert attempt_preempt(stop=stop, planning_number=1)
-    cluster.end(attempt, reason="stopped")
-    told = part(browser, "changes")
-    assert told.count("gave-way") == 2, told
-    assert "gave-way: Stopped" in told
-
-
 def test_gpus_and_node_of_a_job_do_not_run_together(browser, cluster):
     """On a phone they stand in one line: it said 1rtx-02."""
     attempt = cluster.running(gpus=2)
@@ -252,7 +234,7 @@ def test_gpus_and_node_of_a_job_do_not_run_together(browser, cluster):
     ]
     words = [" ".join(re.sub(r"<[^>]+>", "", each).split()) for each in place]
     assert words[0] == f"2 GPUs on {node}"
-    assert words[1] == "needs 1 GPU"
+    assert words[1] == "1 GPU"
 
 
 def test_a_job_that_ended_shows_the_gpus_that_it_had(browser, cluster):
@@ -266,16 +248,15 @@ def test_a_job_that_ended_shows_the_gpus_that_it_had(browser, cluster):
 
 def test_a_gpu_for_jobs_that_share_is_told_apart_from_one_that_a_job_could_have(browser, cluster):
     """The card said 0 GPUs beside cells that are idle."""
-    assert "for jobs that share" not in part(browser, "cluster")
+    assert "for sharing" not in part(browser, "cluster")
     given.shared(cluster.node, 3)
     cluster.started(gpus=3)
     cache.clear()
     card = part(browser, "cluster")
-    assert "<strong>0 GPUs</strong>" in card
-    assert "; besides 1 for jobs that share a GPU" in card
+    assert "at most 0 free on one node" in card
     assert "3 yours, 1 for sharing" in card
     assert "for sharing 1" in card
-    assert "idle 0" in card, "the legend"
+    assert "free 0" in card, "the legend"
 
 
 def test_a_failed_job_says_in_its_narrow_column_how_long_it_waited_and_no_more(browser, cluster):

@@ -88,7 +88,7 @@ def test_everything_on_it_agrees(owner, big):
     assert "<strong>5 of 200</strong> tasks are done; <strong>5 failed</strong>, 190 waiting." in html
     assert len(re.findall(r'class="b-task-wait"', html)) == 190
     assert len(re.findall(r'class="b-task-fail"', html)) == 5
-    assert "Retry 5 failed" in html
+    assert "Run 5 failed again" in html
     assert "100 more are made as these start." in html
     assert "exit 1 (2), exit 2 (1)" in html
     assert "1\u201350 of 100 tasks, failed first" in html

@@ -58,7 +58,7 @@ def test_an_outsider_changes_nothing(client, world, verb):
     ("fields", "words"),
     [
         ({}, "It is not ended for that: it stays until its node is back, or an operator declares the node dead."),
-        ({"restartable": True}, "Without word its attempt counts as lost in 15\u00a0min"),
+        ({"restartable": True}, "Without word this run counts as lost in 15\u00a0min"),
     ],
 )
 def test_a_job_whose_node_is_silent_says_so_and_what_follows(owner, world, fields, words):
@@ -120,20 +120,20 @@ def test_the_page_of_a_waiting_job_says_why(owner, world):
     world.running(gpus=2)
     planning_run()
     text = owner.get(reverse("job-detail", args=[job.number])).content.decode()
-    assert "Why it waits" in text
-    assert Job.objects.get(pk=job.pk).reason in text
+    assert "4 GPUs, 2 free." in text
+    assert "Not known yet" in text
 
 
 @pytest.mark.parametrize(
     ("end", "says"),
     [
         ({"reason": "exit", "exit_code": 0}, "Completed"),
-        ({"reason": "exit", "exit_code": 127}, "not found on the node"),
-        ({"reason": "exit", "signal": 11}, "wrong native library"),
-        ({"reason": "exit", "signal": 9}, "more memory_mib"),
-        ({"reason": "out_of_memory", "exit_code": None, "detail": "2100 of 2048 MiB"}, "more memory_mib"),
-        ({"reason": "time_limit", "exit_code": None}, "time_limit_s"),
-        ({"reason": "lost", "exit_code": None}, "checkpointable or restartable"),
+        ({"reason": "exit", "exit_code": 127}, "Its command was not found."),
+        ({"reason": "exit", "signal": 11}, "a library that does not fit its node"),
+        ({"reason": "exit", "signal": 9}, "often because its node ran out of memory"),
+        ({"reason": "out_of_memory", "exit_code": None, "detail": "2100 of 2048 MiB"}, "Say how much memory it needs."),
+        ({"reason": "time_limit", "exit_code": None}, "Say how much time it needs."),
+        ({"reason": "lost", "exit_code": None}, "run again by themselves"),
     ],
 )
 def test_the_page_of_an_ended_job_gives_cause_and_remedy(owner, world, end, says):
@@ -164,7 +164,6 @@ def test_the_log_is_read_on_from_its_cursor_in_whole_lines(owner, world):
     second = lines(owner, job, offset=first["next"])
     assert sorted(line["text"] for line in second["lines"]) == ["WARNING: late", "three"]
     assert [line["n"] for line in second["lines"]] == [3, 4]
-    assert {line["level"] for line in second["lines"]} == {"WARN", None}
     world.end(attempt)
     last = lines(owner, job, offset=second["next"])
     assert [line["text"] for line in last["lines"]] == ["rest"]
@@ -233,10 +232,10 @@ def test_the_form_takes_a_grace_and_the_page_shows_it_and_that_it_was_overrun(ow
         return owner.get(reverse("job-detail", args=[job.number])).content.decode()
 
     assert job.grace_s == owner.get(f"/api/v1/jobs/{job.number}").json()["grace_s"] == 120
-    assert owner.get(reverse("job-submit") + f"?from={job.pk}").context["fields"]["grace_s"]["value"] == "120 s"
+    assert owner.get(reverse("job-submit") + f"?from={job.pk}").context["fields"]["grace_s"]["value"] == "2 min"
     assert "120 s" in page()
     Job.objects.update(overran_epoch=3)
-    assert "120 s, overrun by attempt 3; not resized again" in page()
+    assert "120 s, overrun by run 3; not resized again" in page()
     answer = owner.post(reverse("job-submit"), FORM | {"grace_s": "700"})
     assert "at most 600" in answer.content.decode()
 
@@ -272,7 +271,7 @@ def test_the_form_takes_each_kind_of_learning_rate_and_relaunch_keeps_it(owner, 
         ({"learning_rate": "1e-4", "learning_rate.rule": "linear"}, "needs a number of GPUs"),
         ({"learning_rate.at": "4"}, "is given without a learning rate"),
         ({"learning_rate": "1: 1e-4"}, "one rate for each number of GPUs"),
-        ({"gpus": []}, "Tick at least one"),
+        ({"gpus": []}, "Choose a number of GPUs"),
         ({"memory_mib": "much"}, "24 GiB or 512 MiB"),
         ({"priority": "5"}, "priority ceiling"),
         ({"environment": "no equals sign"}, "NAME=value"),
@@ -298,21 +297,19 @@ def test_relaunch_fills_the_form(owner, world):
 def test_a_dry_run_says_where_and_changes_nothing(owner, world):
     before = Job.objects.count()
     text = owner.post(reverse("job-dry-run"), FORM).content.decode()
-    assert "Placeable" in text
-    assert world.node.name in text
+    assert "Starts at once" in text
+    assert f"on {world.node.name} with 2 GPUs" in text
     assert "curl -X POST" in text
     assert Job.objects.count() == before
 
 
-def test_a_dry_run_of_a_job_that_would_wait_says_its_place(owner, world):
-    """For any reason, in the words that its page would have."""
+def test_a_dry_run_of_a_job_that_would_wait_says_when_and_why(owner, world):
     world.started(gpus=4)
-    first = world.submit(gpus=1)
+    world.submit(gpus=1)
     planning_run()
     text = owner.post(reverse("job-dry-run"), FORM).content.decode()
-    assert "<dt>Place</dt><dd>2 of 2 in the queue for GPU jobs</dd>" in text
-    page = owner.get(reverse("job-detail", args=[first.number])).content.decode()
-    assert "Place 1 of 1 in the queue for GPU jobs" in page
+    assert "Starts about <time" in text
+    assert "1 GPU, none free" in text
 
 
 def test_bulk_says_how_many_it_applied_to(owner, world):
@@ -417,16 +414,14 @@ def test_the_page_and_rest_show_where_a_job_was_profiled_and_what_was_found(owne
     planning_run()
     page = reverse("job-detail", args=[job.number])
     waiting = owner.get(page).content.decode()
-    assert "Its speed is being measured on one GPU of A100 (n1), for 60 s at most. Then it is placed." in waiting
+    assert "Its speed is being measured." in waiting
     assert "nothing recorded" in waiting
-    assert 'class="b-span-profiling"' in waiting
     profile = job.attempts.profiles().get()
     recorded(world, profile, rows=[[0.3, 0.1, 0.2, 0.05, None, None, 0.65]] * 16, samples=128.0)
     written(world, profile, "measuring\n")
     world.end(profile)
     text = owner.get(page).content.decode()
     assert "data 300 ms, forward 100 ms, backward 200 ms, update 50 ms, loads data before it computes" in text
-    assert "Not started yet." in text
     shown = owner.get(f"/api/v1/jobs/{job.pk}").json()
     assert (shown["attempts"], shown["instrumented"]) == ([], True)
     (answer,) = shown["profiles"]

@@ -275,13 +275,13 @@ def test_priorities_are_set_in_bulk_within_what_the_tenant_may(client, owner, cl
 def test_start_and_end_are_foretold_where_they_are_computed_and_nowhere_else(owner, cluster):
     now = timezone.now()
     waiting, without = cluster.submit(name="waits"), cluster.submit(name="unknown")
-    Job.objects.filter(pk=waiting.pk).update(age_s=3600.0)
+    Job.objects.filter(pk=waiting.pk).update(age_s=3600.0, age_source="declared")
     early, late = now + timedelta(minutes=10), now + timedelta(minutes=20)
     moments = {"at": now, "earliest_at": early, "median_at": early, "latest_at": late}
     first = {f"first_{name}": moment for name, moment in moments.items()}
     StartForecast.objects.create(job=waiting, epoch=0, **moments, **first)
     running = cluster.running(cluster.node, name="runs").job
-    Job.objects.filter(pk=running.pk).update(age_s=7200.0)
+    Job.objects.filter(pk=running.pk).update(age_s=7200.0, age_source="declared")
     rows = {row["name"]: row for row in owner.get(LIST).context["rows"]}
     start = rows["waits"]["starts"]
     assert (start["earliest"], start["latest"], start["passed"]) == (early.isoformat(), late.isoformat(), False)
@@ -289,10 +289,12 @@ def test_start_and_end_are_foretold_where_they_are_computed_and_nowhere_else(own
     assert (rows["unknown"]["starts"], rows["unknown"]["ends"]) == (None, None)
     assert rows["runs"]["starts"] is None
     Job.objects.filter(pk=waiting.pk).update(started_at=now - timedelta(hours=1))
-    assert "Predicted: the start range" in owner.get(LIST, {"q": "waits"}).content.decode(), (
-        "its next start, not its first"
-    )
-    assert rows["runs"]["ends"] is None or rows["runs"]["ends"]["latest"] is None
+    assert "<strong>about <time" in owner.get(LIST, {"q": "waits"}).content.decode(), "its next start, not its first"
+    ends = rows["runs"]["ends"]
+    assert ends["earliest"] < ends["about"] < ends["latest"]
+    Job.objects.update(age_source="assumed")
+    rows = {row["name"]: row for row in owner.get(LIST).context["rows"]}
+    assert (rows["waits"]["ends"], rows["runs"]["ends"]) == (None, None), "a guess is no time"
     StartForecast.objects.update(earliest_at=now - timedelta(minutes=9), latest_at=now - timedelta(minutes=5))
     rows = {row["name"]: row for row in owner.get(LIST).context["rows"]}
     assert rows["waits"]["starts"]["passed"]

@@ -28,22 +28,20 @@ def test_stacked_parts_stand_end_to_end():
 
 
 def test_sparkline_leaves_a_gap_where_there_is_no_value():
-    svg = marks.sparkline(
-        {"values": [1.0, 2.0, None, 1.0, 2.0], "low": 0, "high": 2, "kind": "line", "tone": "accent"}, "x"
-    )
+    svg = marks.sparkline({"values": [1.0, 2.0, None, 1.0, 2.0], "high": 2, "tone": "accent"}, "x")
     assert attributes(svg, "b-spark-line")[0]["d"].count("M") == 2
+    assert attributes(svg, "b-spark-area")[0]["d"].count("Z") == 2
 
 
 @pytest.mark.parametrize("values", [[], [None, None], [5.0]])
 def test_sparkline_of_hardly_anything(values):
-    for kind in ("line", "bars"):
-        ET.fromstring(marks.sparkline({"values": values, "low": 0, "high": 0, "kind": kind, "tone": "wait"}, "x"))
+    ET.fromstring(marks.sparkline({"values": values, "high": 0, "tone": "wait"}, "x"))
 
 
 def test_shared_scale_keeps_a_calm_line_low():
-    low = marks.sparkline({"values": [0.1, 0.1], "low": 0, "high": 1.0, "kind": "line", "tone": "accent"}, "x")
+    low = marks.sparkline({"values": [0.1, 0.1], "high": 1.0, "tone": "accent"}, "x")
     y = float(re.search(r"M[\d.]+ ([\d.]+)", attributes(low, "b-spark-line")[0]["d"])[1])
-    assert y == pytest.approx(27 - 2.4)
+    assert y == pytest.approx(31 - 2.9)
 
 
 def test_timeline_height_is_gpus_and_an_open_span_ends_now():

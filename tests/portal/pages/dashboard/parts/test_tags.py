@@ -71,12 +71,6 @@ def test_percent_share_and_size():
     assert berth.size(999) == f"999{NBSP}B"
 
 
-def test_ramp_has_five_steps(subtests):
-    for share, step in [(None, 1), (0, 1), (0.19, 1), (0.2, 2), (0.55, 3), (0.79, 4), (0.8, 5), (1.0, 5), (1.2, 5)]:
-        with subtests.test(share=share, step=step):
-            assert berth.ramp(share) == step
-
-
 def test_rich_escapes_every_part():
     sentence = [
         {"text": "<b>", "bold": True},
@@ -85,13 +79,16 @@ def test_rich_escapes_every_part():
     ]
     html = render("{% rich sentence %}", sentence=sentence)
     assert "<strong>&lt;b&gt;</strong>" in html
-    assert '<code class="b-reason">gpus-scattered</code>' in html
+    assert '<span title="gpus-scattered">free, but not on one node</span>' in html
     assert 'href="/jobs/1/?a=1&amp;b=2"' in html
     assert render("{% rich sentence %}", sentence="a < b") == "a &lt; b"
 
 
-def test_reason_is_verbatim_and_escaped():
-    assert render("{% reason code %}", code="tenant-quota") == '<code class="b-reason">tenant-quota</code>'
+def test_reason_is_in_plain_words_with_its_code_in_the_title_and_escaped():
+    shown = render("{% reason code %}", code="tenant-quota")
+    assert shown == """<span title="tenant-quota">its tenant&#x27;s quota is used</span>"""
+    shown = render("{% reason code said %}", code="reserved", said="kept for #7 until 2026-11-22T07:14Z")
+    assert shown.startswith('<span title="reserved">kept for #7 until <time datetime="2026-11-22T07:14Z"')
     assert "<script" not in render("{% reason code %}", code="<script>")
     assert render("{% reason code %}", code=None) == ""
 
@@ -100,11 +97,6 @@ def test_moment_prints_utc_for_a_reader_without_scripts():
     html = render('{% moment at "clock-s" %}', at="2026-11-20T12:36:05+00:00")
     assert html == '<time datetime="2026-11-20T12:36:05+00:00" data-format="clock-s">12:36:05</time>'
     assert "\u2013" in render("{% moment at %}", at=None)
-
-
-def test_cell_title_says_idle_in_words():
-    cell = {"index": 3, "idle": True, "use_percent": None, "active": 0.63, "memory_percent": None}
-    assert berth.cell_title(cell) == f"GPU 3, idle now, allocated 63{NBSP}% of the time shown"
 
 
 def test_json_attribute_is_escaped_in_a_template():

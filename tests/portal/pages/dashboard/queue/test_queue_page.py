@@ -8,7 +8,6 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from portal.cluster.models import Node
 from portal.pages.dashboard.queue.page import PAGE_ROWS
 from portal.people.tenants.models import Tenant
 from portal.planning.rounds.models import Planning, StartForecast
@@ -39,69 +38,81 @@ def page(client, user, query=""):
     return re.sub(r"\s+", " ", answer.content.decode())
 
 
-def test_the_order_is_that_of_the_turns_with_the_borders_drawn(client, crowd):
-    shown = page(client, crowd.owner)
-    places = [shown.index(word) for word in ("another tenant", "mine-0", "The window ends here", "mine-1", "mine-2")]
-    assert places == sorted(places)
-    assert "It considered <strong>2 jobs</strong> and started none." in shown
-    assert "The GPUs that it leaves idle are offered to those below." in shown
-    assert "gpus-scattered" in shown or "not-enough-idle-gpus" in shown
-    assert "1 more idle GPU" in shown
-
-
-def test_the_overview_shows_who_is_next_in_the_same_order(client, crowd):
-    """It went only by rank, so that a job stood first there which another tenant's job precedes in its queue."""
-    client.force_login(given.operator(), backend="django.contrib.auth.backends.ModelBackend")
-    orders = []
-    for path in ("/queue/", "/fragments/overview/next"):
-        shown = client.get(path).content.decode()
-        names = ["secret-name", *(job.name for job in crowd.jobs)]
-        orders.append(sorted(names, key=shown.index))
-    assert orders[0] == orders[1] == ["secret-name", "mine-0", "mine-1", "mine-2"]
-
-
-def test_who_has_a_start_range_stands_by_it_with_when_where_and_what_must_end_first(client, crowd):
+def foretell(job, minutes, *, past=False):
     now = timezone.now()
-    order = [crowd.jobs[1], crowd.foreign, crowd.jobs[0]]
-    for place, job in enumerate(order):
-        ends = [now + timedelta(minutes=10 * place + far) for far in (2, 5, 8)]
-        row = {"earliest_at": ends[0], "median_at": ends[1], "latest_at": ends[2]}
-        StartForecast.objects.create(job=job, epoch=0, at=now, first_at=now, first_earliest_at=now, **row)
-    StartForecast.objects.filter(job=crowd.jobs[0]).update(latest_at=now - timedelta(minutes=1))
-    Node.objects.filter(name="n1").update(name="kept-node")
-    kept = [{"job": crowd.jobs[1].pk, "nodes": [Node.objects.get(name="kept-node").pk], "until": now.isoformat()}]
-    Planning.objects.filter(pk=Planning.objects.order_by("-number").first().pk).update(reservations=kept)
-    shown = next_rows(client, crowd.owner)
-    assert [row[0].split(" ", 1)[1].split(" vision")[0] for row in shown if "#" in row[0]] == [
-        "mine-1",
-        "mine-0",
-        "mine-2",
-    ]
-    assert shown[1][0].startswith("a job of another tenant")
-    assert "on kept-node, when what runs there has ended" in shown[0][1]
-    assert shown[1][1] == crowd.foreign.__class__.objects.get(pk=crowd.foreign.pk).reason, "of others no figures"
-    assert "1 more idle GPU" in shown[3][1] or "turn" in shown[3][1]
-    assert [row[2].split(" waited")[0] for row in shown] == [
-        *(f"{now + timedelta(minutes=a):%H:%M} – {now + timedelta(minutes=b):%H:%M}" for a, b in ((2, 8), (12, 18))),
-        "overdue",
-        "–",
-    ]
+    ends = [now + timedelta(minutes=-5 if past else minutes + far) for far in (0, 3, 6)]
+    row = dict(zip(("earliest_at", "median_at", "latest_at"), ends, strict=True))
+    StartForecast.objects.create(job=job, epoch=0, at=now, first_at=now, first_earliest_at=now, **row)
 
 
-def next_rows(client, user):
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
-    body = client.get("/fragments/overview/next").content.decode().partition("<tbody>")[2]
-    cells = [re.findall(r"<td.*?>(.*?)</td>", row, re.DOTALL) for row in body.split("</tr>")[:-1]]
+def rows(shown):
+    """The cells of the table, as texts."""
+    body = shown.partition("<tbody>")[2].partition("</tbody>")[0]
+    body = re.sub(r'<span class="b-phone-only b-second">.*?</span>', "", body)
+    cells = [re.findall(r"<td.*?>(.*?)</td>", row) for row in body.split("</tr>")[:-1]]
     return [[" ".join(re.sub("<[^>]*>", " ", cell).split()) for cell in row] for row in cells]
 
 
-def test_a_tenant_sees_of_foreign_jobs_the_place_alone(client, crowd):
+def test_who_is_expected_to_start_stands_first_then_the_others_by_their_turn(client, crowd):
+    first = rows(page(client, crowd.owner))
+    assert [row[0] for row in first] == ["another tenant", "mine-0", "mine-1", "mine-2"]
+    assert {row[4] for row in first} == {"not known yet"}
+    foretell(crowd.jobs[2], 10)
+    foretell(crowd.jobs[1], 20)
+    foretell(crowd.foreign, 0, past=True)
+    found = rows(page(client, crowd.owner))
+    assert [row[0] for row in found] == ["another tenant", "mine-2", "mine-1", "mine-0"]
+    assert found[0][4] == "overdue"
+    assert re.fullmatch(r"about \d\d:\d\d \d\d:\d\d to \d\d:\d\d", found[1][4])
+
+
+def test_the_reason_is_in_words_and_its_code_in_the_title(client, crowd):
+    shown = page(client, crowd.owner)
+    own, foreign = rows(shown)[1], rows(shown)[0]
+    assert own[1] == foreign[1] == "2 GPUs"
+    assert own[2] == "1 free"
+    assert foreign[2] == "too few GPUs are free", "of others no figures"
+    assert 'title="not-enough-idle-gpus"' in shown
+    assert "4 jobs wait</strong>, 3 of them yours." in shown
+    plain = re.sub("<[^>]*>", " ", shown)
+    for word in ("window", "backfill", "front", "not-enough", "latency", "LR", "planning"):
+        assert word not in plain, word
+
+
+def test_one_s_own_are_listed_apart(client, crowd):
+    assert [row[0] for row in rows(page(client, crowd.owner, "?whose=mine"))] == ["mine-0", "mine-1", "mine-2"]
+    assert "None of your jobs waits." in page(client, given.operator(), "?whose=mine")
+    assert client.get("/queue/?whose=otto").status_code == 400
+
+
+def test_tasks_of_one_array_that_stand_together_are_one_row(client, crowd):
+    crowd.submit(name="sweep", gpus=1, array={"size": 5})
+    planning_run()
+    (row,) = [row for row in rows(page(client, crowd.owner)) if row[0].startswith("sweep")]
+    assert row[0] == "sweep, 4 tasks", "one of them got the free GPU"
+    assert row[1] == "1 GPU each"
+
+
+def test_a_tenant_sees_no_name_of_a_foreign_job(client, crowd):
     shown = page(client, crowd.owner)
     assert "secret-name" not in shown
     assert "speech-lab" not in shown
+    assert "otto" not in shown
     assert f"#{crowd.foreign.pk}" not in shown
-    assert shown.count("a job of another tenant") == 1
+    assert f"/jobs/{crowd.foreign.pk}/" not in shown
+    assert rows(shown)[0][0] == "another tenant"
     assert "mine-0" not in page(client, crowd.other)
+
+
+def test_how_the_queue_is_divided_is_for_operators(client, crowd):
+    told = page(client, given.operator())
+    assert "How the queue is divided" in told
+    assert "GPU jobs: 4 wait. It looked at 2, which ask for 4 GPUs" in told
+    assert "1 of 4" in rows(told)[0][3]
+    assert "times" in rows(told)[1][4] or "its run time" in rows(told)[1][4]
+    plain = page(client, crowd.owner)
+    for word in ("How the queue is divided", "looked at", "its run time", "Kept for"):
+        assert word not in plain, word
 
 
 def test_an_operator_sees_all(client, crowd):
@@ -111,12 +122,12 @@ def test_an_operator_sees_all(client, crowd):
     assert "another tenant" not in shown
 
 
-def test_a_job_that_came_or_left_since_is_said(client, crowd):
+def test_a_job_that_came_since_is_there_and_one_that_left_is_not(client, crowd):
     crowd.submit(name="newcomer")
     Job.objects.filter(pk=crowd.jobs[0].pk).update(state="CANCELLED", waiting_since=None)
-    shown = page(client, crowd.owner)
-    assert "1 came since" in shown
-    assert "Cancelled" in shown
+    shown = {row[0]: row for row in rows(page(client, crowd.owner))}
+    assert "mine-0" not in shown
+    assert shown["newcomer"][2].startswith("not looked at yet, within ")
 
 
 def test_pages_and_queries_do_not_grow_with_the_queue(client, crowd):
@@ -130,26 +141,27 @@ def test_pages_and_queries_do_not_grow_with_the_queue(client, crowd):
         with CaptureQueriesContext(connection) as queries:
             client.get("/queue/")
         costs.append(len(queries))
-    assert costs[0] == costs[1] <= 16
-    second = page(client, crowd.owner, "?gpu-small=2")
-    assert f">{PAGE_ROWS + 1}<" in second
-    assert "gpu-small=3" in second
-    assert client.get("/queue/?gpu-small=x").status_code == 400
+    assert costs[0] == costs[1] <= 20
+    second = page(client, crowd.owner, "?page=2")
+    assert f"{PAGE_ROWS + 1}–{2 * PAGE_ROWS} of " in second
+    assert "?page=3" in second
+    assert len(rows(second)) == PAGE_ROWS
+    assert client.get("/queue/?page=x").status_code == 400
 
 
-def test_what_is_kept_for_whom_is_said_and_masked(client, crowd):
+def test_what_is_kept_for_whom_is_said_to_operators(client, crowd):
     planning = Planning.objects.first()
     planning.reservations = [
         {"job": job.pk, "nodes": [crowd.node.pk], "until": "2026-11-21T14:05:00+00:00"}
         for job in (crowd.jobs[0], crowd.foreign)
     ]
     planning.save()
-    shown = page(client, crowd.owner)
-    assert "Kept for jobs" in shown
-    assert re.search(r"#\d+</a> mine-0: n1, until it starts, when what runs there has ended: by about", shown)
-    assert "a job of another tenant: n1" in shown
-    assert "secret-name" not in shown
+    shown = page(client, given.operator())
+    assert re.search(r"Kept for <a href=\"/jobs/\d+/\">#\d+</a> mine-0: n1, until it starts", shown)
+    assert "secret-name" not in page(client, crowd.owner)
 
 
 def test_before_the_first_planning_it_says_so(client, cluster):
-    assert "No job waits for its turn" in page(client, cluster.owner)
+    shown = page(client, cluster.owner)
+    assert "Nobody waits." in shown
+    assert "No job waits." in shown

@@ -77,4 +77,4 @@ def test_a_job_without_gpus_begins_as_one_again(cluster, client, given):
     job = job_submit(user=cluster.owner, description={"command": "true", **given})
     client.force_login(cluster.owner)
     page = client.get(reverse("job-submit") + f"?from={job.pk}")
-    assert [each["value"] for each in page.context["gpu_modes"] if each["selected"]] == ["cpu"]
+    assert [each["value"] for each in page.context["gpus"]["counts"] if each["selected"]] == [0]

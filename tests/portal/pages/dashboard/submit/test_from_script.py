@@ -42,7 +42,7 @@ def test_a_script_fills_the_form_and_is_then_submitted(owner):
     assert re.findall(r'data-verdict="(\w+)"><td class="b-num">(\d)', text) == [
         ("mapped", "2"),
         ("mapped", "3"),
-        ("mapped", "3"),
+        ("looser", "3"),
         ("mapped", "4"),
         ("mapped", "4"),
         ("mapped", "5"),
@@ -50,6 +50,7 @@ def test_a_script_fills_the_form_and_is_then_submitted(owner):
         ("refused", "7"),
     ]
     assert "A=<b>" not in text
+    assert "2 cores for each GPU. Asked 2; it begins with 4 and is tuned." in text
     fields = {name: field["value"] for name, field in answer.context["fields"].items()}
     wanted = {
         "name": "train",
@@ -102,7 +103,7 @@ def test_a_file_and_yaml_with_what_the_form_cannot_show(owner):
         f"The form has no field for {name}." for name in ("max_requeues", "epochs", "dataset_size")
     ]
     assert (answer.context["fields"]["command"]["value"], answer.context["fields"]["cores"]["value"]) == ("echo x", "3")
-    assert [mode["value"] for mode in answer.context["gpu_modes"] if mode["selected"]] == ["cpu"]
+    assert [each["value"] for each in answer.context["gpus"]["counts"] if each["selected"]] == [0]
 
 
 @pytest.mark.parametrize(

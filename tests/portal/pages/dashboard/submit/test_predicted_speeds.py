@@ -148,22 +148,24 @@ def test_more_nodes_cost_no_more_queries(world):
 def cores(client, **fields):
     html = client.post(reverse("job-dry-run"), FORM | fields).content.decode()
     part = html[html.index('<div id="cores-past"') :]
-    taken = re.findall(r'data-take="(\d+)"', part)
-    return " ".join(unescape(re.sub(r"<.*?>", " ", part)).split()), taken
+    return " ".join(unescape(re.sub(r"<.*?>", " ", part)).split())
 
 
-def test_cores_of_own_past_jobs_are_offered(owner, world):
-    assert cores(owner) == ("", [])
+def test_the_form_says_what_past_jobs_needed_and_with_how_many_cores_this_one_begins(owner, world):
+    assert cores(owner) == ""
+    assert cores(owner, cores_per_gpu="8") == "Asked 8 a GPU; it begins with 4 and is tuned."
     for found in (2, 3):
         core_tuning_record(job=world.submit(category="cv", model="vgg"), cores_per_gpu=found, steps=4)
     core_tuning_record(job=world.submit(category="cv", model="big"), cores_per_gpu=7, steps=4)
-    text, taken = cores(owner, cores_per_gpu="8")
-    assert "Your last 2 jobs with the label vgg kept their GPUs busy with 2 to 3 cores a GPU; you ask for 8." in text
-    assert taken == ["3"]
-    assert cores(owner, cores_per_gpu="3")[1] == []
-    assert "Your last 3 cv jobs kept" in cores(owner, model="new", category="cv")[0]
-    assert cores(owner, model="new", category="nlp") == ("", [])
-    assert cores(owner, gpu_mode="cpu") == ("", [])
+    past = "Your last 2 jobs with the label vgg kept their GPUs busy with 2 to 3 cores a GPU."
+    begins = "Asked 8 a GPU; it begins with 7 and is tuned."
+    assert cores(owner, cores_per_gpu="8") == f"{past} {begins}"
+    assert cores(owner, cores_per_gpu="8", parameters="200000000").endswith("begins with 6 and is tuned.")
+    assert cores(owner, cores_per_gpu="8", cores_exactly="on") == past
+    assert cores(owner) == f"{past} It begins with 7 a GPU and is tuned."
+    assert "Your last 3 cv jobs kept" in cores(owner, model="new", category="cv")
+    assert cores(owner, model="new", category="nlp") == ""
+    assert cores(owner, gpu_mode="cpu") == ""
 
 
 def test_cores_of_others_and_those_set_by_hand_are_not(owner, world):
@@ -171,7 +173,7 @@ def test_cores_of_others_and_those_set_by_hand_are_not(owner, world):
     core_tuning_record(job=world.submit(category="cv", model="vgg", user=mate), cores_per_gpu=6, steps=4)
     core_tuning_record(job=world.submit(category="cv", model="vgg"), cores_per_gpu=5)
     assert CoreTuning.objects.count() == 2
-    assert cores(owner, category="cv") == ("", [])
+    assert cores(owner, category="cv") == ""
 
 
 def test_the_form_itself_shows_both_where_it_begins_from_a_job(owner, world):
@@ -181,4 +183,4 @@ def test_the_form_itself_shows_both_where_it_begins_from_a_job(owner, world):
     html = owner.get(reverse("job-submit") + f"?from={job.pk}").content.decode()
     Page(html)
     assert "What jobs of vision-lab with the label vgg measured" in html
-    assert 'data-take="3"' in html
+    assert "Your last job with the label vgg kept its GPUs busy with 3 cores a GPU." in html

@@ -172,7 +172,7 @@ def test_uploaded_and_kept_files_go_with_the_job(owner):
         "u.txt": b"\xff",
     }
     html = owner.get(reverse("job-detail", args=[job.number])).content.decode()
-    assert "<code>data/a.bin</code><span>256\xa0B</span>" in html
+    assert re.search(r'title="256 bytes"><svg.*?</svg>data/a\.bin</a>', html)
 
 
 def test_files_outlast_an_error_elsewhere_and_a_relaunch(owner):
@@ -195,6 +195,8 @@ def test_files_outlast_an_error_elsewhere_and_a_relaunch(owner):
         ({"files_kept": json.dumps({"a": "no base64!"})}, "not valid base64"),
         ({"files_kept": "[" * 100_000}, "choose them again"),
         ({"files_kept": '["a"]'}, "choose them again"),
+        ({"files_kept": '{"\\ud800": "eA=="}'}, "choose them again"),
+        ({"files_kept": '{"a\\nb": "eA=="}'}, "The file name &#x27;a?b&#x27; contains the control character"),
         ({"files_kept": json.dumps({f"f{n}": "" for n in range(1001)})}, "1000"),
     ],
 )

@@ -54,7 +54,7 @@ def test_nothing_that_experience_reads_goes_through_all_jobs(cluster):
     parameters = scheduler_parameters(knobs_current())
     with CaptureQueriesContext(connection) as made:
         experience_read(now=timezone.now(), parameters=parameters)
-    assert len(made) == 11
+    assert len(made) == 12
     limits = next(each["sql"] for each in made if '"time_limit_s" IS NOT NULL' in each["sql"])
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":

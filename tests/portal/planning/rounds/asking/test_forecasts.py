@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from portal.pages.dashboard.queue import page
-from portal.pages.dashboard.queue.page import record_words
+from portal.pages.dashboard.parts.record import record_words
+from portal.pages.dashboard.queue import divided
 from portal.planning.rounds.asking import forecasting
 from portal.planning.rounds.asking.experience import experience_read
 from portal.planning.rounds.asking.forecasting import forecasts_refresh, forecasts_settle, records_expire
@@ -19,6 +19,7 @@ from portal.planning.rounds.read.forecasts import forecast_record, forecasts_of,
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import Job
 from scheduler.asking.starts.ranges import StartRange
+from tests.portal import given
 
 pytestmark = pytest.mark.django_db
 
@@ -131,7 +132,7 @@ def planned():
 
 
 def test_a_job_without_a_range_is_told_why(client, cluster, jobs, monkeypatch):
-    for module in (forecasts, page):
+    for module in (forecasts, divided):
         monkeypatch.setattr(module, "RANGES_MOST", 1)
     planned()
     assert told(jobs[0]).startswith("Not computed for this job yet")
@@ -140,7 +141,8 @@ def test_a_job_without_a_range_is_told_why(client, cluster, jobs, monkeypatch):
     assert "it is number 2 in order of priority, and start ranges are computed for the first 1" in told(jobs[1])
     client.force_login(cluster.owner)
     shown = client.get(f"/jobs/{jobs[1].pk}/").content.decode()
-    assert "Expected start: Not computed for this job: it is number 2" in shown
+    assert '<p class="b-big">Not known yet</p>\n<p class="b-sub">Not computed for this job: it is number 2' in shown
+    client.force_login(given.operator())
     assert "Start ranges are computed for the first 1 jobs" in client.get("/queue/").content.decode()
     fixed(monkeypatch, (60, 90, 120))
     forecasts_refresh()

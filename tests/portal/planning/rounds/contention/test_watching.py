@@ -266,7 +266,9 @@ def test_the_pages_of_both_jobs_of_the_node_and_the_cluster_tell_it(pressed, cli
     other = client.get(reverse("job-detail", args=[training])).content.decode()
     assert f"#{hog}</a> is slowed since" in other
     assert "and this job lost 16 % of its speed" in other
-    assert "job slowed" in client.get(reverse("cluster")).content.decode()
+    client.force_login(given.operator())
+    events = client.get(reverse("cluster")).content.decode().partition('data-fold="cluster-events"')[2]
+    assert "Slowed: " in events.partition("</details>")[0]
     client.force_login(User.objects.create(username="stranger"))
     seen = client.get(reverse("node-detail", args=["wide"])).content.decode()
     assert "A job of another tenant is slowed since" in seen

@@ -4,17 +4,21 @@ import pytest
 from django.utils import timezone
 
 from portal.cluster.models import GpuType, Node
-from portal.cluster.selectors import capacity_check, gpu_type_names, gpus_by_type, idle_blocks
+from portal.cluster.selectors import capacity_check, gpu_type_names, gpus_by_type
 from portal.cluster.services.health import gpu_cordon
 from portal.cluster.services.joining import node_hello
 from portal.foundation.errors import BerthError
+from portal.planning.estimation.selectors import knowledge_load
+from portal.planning.estimation.speeds import MEASUREMENTS_LEAST, _ratios
 from portal.planning.rounds.planning.run import planning_run
 from portal.planning.rounds.planning.snapshot import state_load
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.work.jobs.models import Allocation, Promise
 from portal.work.jobs.selectors import part_spec
 from scheduler import model
+from scheduler.estimator.estimator import estimator_for
 from tests.portal import given
+from tests.portal.planning.estimation.test_records import record, send
 
 
 def mixed(cluster, *, gpus=(4, 2), **changes):
@@ -45,7 +49,6 @@ def test_each_gpu_has_its_type_and_the_node_is_one(cluster):
     assert Node.objects.count() == 1
     assert gpus_by_type()[node.pk] == {"A100": 4, "T4": 2}
     assert gpu_type_names() == ["A100", "T4"]
-    assert idle_blocks() == {"A100": [4], "T4": [2]}
     capacity_check(gpus=[2], gpu_types=["T4"], cores=None, memory_mib=None)
     with pytest.raises(BerthError, match="3 GPUs of one type at least; the most there are of an allowed type is 2"):
         capacity_check(gpus=[3], gpu_types=["T4"], cores=None, memory_mib=None)
@@ -136,3 +139,18 @@ def test_the_type_that_a_node_goes_by_stays_while_it_has_one_gpu_of_it(cluster):
     node = node_hello(node=cluster.node, inventory=given.inventory(cluster.node, gpus=told[1:], gpu_type="T4"))
     assert node.gpu_type.name == "T4"
     assert gpus_by_type()[node.pk] == {"T4": 3}
+
+
+def test_a_speed_measured_on_a_bay_is_the_bay_s_and_says_nothing_of_the_node(cluster):
+    mixed(cluster)
+    job = cluster.submit(gpus=2, gpu_types=["T4"], cores_per_gpu=1, model="vgg")
+    planning_run()
+    attempt = Allocation.objects.get(attempt__job=job).attempt
+    assert send(attempt, *[record(400.0)] * MEASUREMENTS_LEAST)["code"] is None
+    state = snapshot()
+    asked = model.Job(id=job.pk, tenant=job.tenant_id, requirement=(2,), model_label="vgg")
+    estimator = estimator_for(knowledge_load([asked]), {}, state.nodes)
+    found = {each.gpu_type: estimator.per_gpu(asked, each, 2, 1) for each in state.nodes}
+    assert (found["T4"].source, found["T4"].per_gpu) == ("entity", 100.0)
+    assert found["A100"].source == "assumed"
+    assert list(_ratios()) == []

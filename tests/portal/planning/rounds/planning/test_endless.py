@@ -40,7 +40,10 @@ def test_nodes_are_kept_for_who_waits_for_its_end(cluster, endless, stored):
     if stored:
         Job.objects.filter(pk=endless.job_id).update(age_s=stored)
     waits = cluster.submit(
-        gpus=4, user=given.member("sam", given.Tenant.objects.create(name="speech")), tenant="speech"
+        gpus=4,
+        expected_duration_s=3600.0,
+        user=given.member("sam", given.Tenant.objects.create(name="speech")),
+        tenant="speech",
     )
     Job.objects.filter(pk=waits.pk).update(waited_s=2 * 86400.0)
     made = planning_run()

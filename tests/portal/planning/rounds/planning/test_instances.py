@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from portal.cluster import gpu_states
 from portal.cluster.models import GpuType
-from portal.cluster.selectors import capacity_check, idle_blocks
+from portal.cluster.selectors import capacity_check
 from portal.cluster.services.joining import gpu_type_upsert, node_hello
 from portal.foundation.errors import BerthError
 from portal.planning.estimation.calibration import calibration_tasks
@@ -117,9 +117,8 @@ def test_a_slice_is_asked_for_one_by_one(cluster):
         capacity_check(gpus=[5], gpu_types=[], cores=None, memory_mib=None)
 
 
-def test_instances_are_no_block_and_have_no_links(cluster):
+def test_instances_have_no_links(cluster):
     cut(cluster)
-    assert idle_blocks() == {WHOLE: [2], SMALL: [1, 1, 1]}
     links_assume()
     assert list(Link.objects.values_list("gpu_type__name", flat=True)) == [WHOLE]
 

@@ -73,7 +73,7 @@ def test_the_page_and_rest_say_where_a_sharer_runs_and_by_which_rule(cluster, cl
 
 def test_a_job_that_does_not_share_takes_whole_gpus_alone(cluster):
     (sharer,) = shared_jobs(cluster, 0.5)
-    large, small = cluster.submit(gpus=3), cluster.submit(gpus=1)
+    large, small = (cluster.submit(gpus=gpus, expected_duration_s=60.0) for gpus in (3, 1))
     planning_run()
     assert held(sharer) == [(3, 500, 4096)]
     assert held(large) == [(0, 1000, None), (1, 1000, None), (2, 1000, None)]

@@ -8,33 +8,33 @@ CASES = [
     (
         "not-enough-idle-gpus",
         {"needs": NEEDED, "offered": {"idle_gpus": {"A100": 1}, "most_of_a_type": 1}},
-        "3 more idle GPUs of type A100",
+        "3 more free GPUs of type A100",
     ),
     (
         "not-enough-idle-gpus",
         {"needs": NEEDED, "offered": {"idle_gpus": {"A100": 3, "H100": 3}, "most_of_a_type": 3}},
-        "1 more idle GPU of one type",
+        "1 more free GPU of one type",
     ),
     (
         "gpus-scattered",
         {"needs": NEEDED, "offered": {"largest_block": {"gpus": 3, "nodes": ["a", "b", "c", "d"]}}},
-        "1 more idle GPU on a or b or 2 others",
+        "1 more free GPU on a or b or 2 others",
     ),
     (
         "not-enough-cores",
         {"needs": NEEDED, "needed": 8, "available": 6},
-        "2 more idle cores on one node beside its GPUs",
+        "2 more free cores on one node beside its GPUs",
     ),
-    ("not-enough-cores", {"needs": {"min_gpus": 0}, "needed": 8, "available": 7}, "1 more idle core on one node"),
+    ("not-enough-cores", {"needs": {"min_gpus": 0}, "needed": 8, "available": 7}, "1 more free core on one node"),
     (
         "not-enough-cores",
         {"needs": NEEDED, "needed": 16, "available": 14, "spread": {"gpus": 14, "beside": 2}},
-        "2 more idle GPUs with 2 idle cores each",
+        "2 more free GPUs with 2 free cores each",
     ),
     (
         "not-enough-memory",
         {"needs": NEEDED, "needed": 900, "available": 100},
-        "0.7812 GiB more idle memory on one node beside its GPUs",
+        "0.7812 GiB more free memory on one node beside its GPUs",
     ),
     (
         "not-enough-memory",
@@ -48,7 +48,7 @@ CASES = [
     (
         "lost-to-higher-priority",
         {"binding": {"resource": "cores", "node": "n1", "needed": 8, "available": 7}},
-        "1 more idle core on n1",
+        "1 more free core on n1",
     ),
     ("lost-to-higher-priority", {"binding": {"resource": "value", "node": None}}, None),
     ("restored", {"nodes": ["n1"]}, "every node to say what runs there"),

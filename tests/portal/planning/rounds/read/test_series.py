@@ -8,8 +8,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from portal.foundation.errors import BerthError
+from portal.pages.dashboard.rounds.metrics import PLOTS, Span, metrics_figure
+from portal.people.tenants.models import User
 from portal.planning.rounds.models import Planning, Round
-from portal.planning.rounds.read.series import MOST, course_since, range_of, rounds_since
+from portal.planning.rounds.read.series import MOST, course_begin, course_since, range_of, rounds_since
 
 ROUND = timedelta(seconds=60)
 
@@ -22,7 +24,13 @@ def rounds_make(count, *, fragments=lambda number: number % 2):
             number=number + 1,
             started_at=begin + number * ROUND,
             ended_at=begin + (number + 1) * ROUND,
-            metrics={"fragments_cores": fragments(number), "raqlr_1h": float(number), "plannings": 12, "placed": 1},
+            metrics={
+                "fragments_cores": fragments(number),
+                "raqlr_1h": float(number),
+                "plannings": 12,
+                "placed": 1,
+                "types": {"A100": {"gpus": number % 2, "cores": 0.25}},
+            },
         )
         for number in range(count)
     )
@@ -51,6 +59,23 @@ def test_ranges_are_named():
     assert error.value.field == "range"
 
 
+def test_figures_go_on_after_a_clock_that_was_ahead(db):
+    now = timezone.now()
+    noted = [now + ROUND * minutes for minutes in (50, 70, -9, -3)]  # it was set back by an hour and more
+    for number, at in enumerate(noted, 1):
+        Round.objects.create(number=number, started_at=at, ended_at=at + ROUND, metrics={"raqlr": float(number)})
+        more = {"status": "applied", "policy": "hops", "metrics": {"queue_length": number}}
+        Planning.objects.create(number=number, round_id=Round.objects.get(number=number).pk, started_at=at, **more)
+    assert [each.number for each in rounds_since(since=now - timedelta(hours=1), now=now)] == [3, 4]
+    olga = User(username="olga")
+    span = Span("1h", olga, ("queue_length",))
+    assert [each.figures.get("queue_length") for each in span.course if each.figures] == [3, 4]
+    for name in PLOTS:
+        for line in metrics_figure(name, "1h", olga)["lines"]:
+            assert line["x"] == sorted(line["x"]), name
+            assert line["x"][-1] <= timezone.now().timestamp()
+
+
 def test_a_day_of_rounds_is_merged_by_means_and_not_by_picking(db):
     """Every other round has one fragment: picking would show only ones or only noughts."""
     rounds_make(1440)
@@ -65,17 +90,53 @@ def test_a_day_of_rounds_is_merged_by_means_and_not_by_picking(db):
     assert whole.until - whole.start == pytest.approx(6 * ROUND, abs=timedelta(seconds=1))
 
 
+def test_only_figures_that_are_asked_for_are_read_and_they_are_the_same(db):
+    rounds_make(1440)
+    now = timezone.now()
+    since, names = now - timedelta(hours=24), ("fragments_cores", "raqlr_1h")
+    with CaptureQueriesContext(connection) as whole:
+        every = rounds_since(since=since, now=now)
+    with CaptureQueriesContext(connection) as thin:
+        some = rounds_since(since=since, now=now, names=names)
+        none = rounds_since(since=since, now=now, names=())
+    assert [each.figures for each in some] == [{name: each.figures[name] for name in names} for each in every]
+    assert [(each.start, each.until, each.figures) for each in none] == [(each.start, each.until, {}) for each in every]
+    assert [any('AS "metrics"' in each["sql"] for each in queries) for queries in (whole, thin)] == [True, False]
+
+
+def test_types_of_merged_rounds_are_means(db):
+    rounds_make(1440)
+    now = timezone.now()
+    found = rounds_since(since=now - timedelta(hours=24), now=now, names=["types"])
+    whole = next(each for each in found if each.rounds == 6)
+    assert whole.figures == {"types": {"A100": {"gpus": pytest.approx(0.5), "cores": pytest.approx(0.25)}}}
+
+
 def test_queries_do_not_grow_with_the_rounds(db):
     costs = []
-    for count in (3, 1000):
+    for count in (30, 1000):
         Round.objects.all().delete()
         rounds_make(count)
         now = timezone.now()
         with CaptureQueriesContext(connection) as queries:
-            rounds = rounds_since(since=now - timedelta(days=7), now=now)
-            course_since(since=now - timedelta(days=7), now=now, hold_s=60, rounds=rounds)
+            course_since(since=now - timedelta(days=7), now=now, hold_s=60, names=["queue_length"])
         costs.append(len(queries))
     assert costs[1] <= costs[0] <= 6
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 30, 3000])
+def test_a_course_begins_where_it_is_told_to(db, count):
+    """Some of 3000 rounds are read, and the first is one of them."""
+    rounds_make(count)
+    plannings_make(
+        Round.objects.create(number=count + 1, started_at=timezone.now()), count=500, every=timedelta(seconds=7)
+    )
+    now = timezone.now()
+    for days in (1 / 24, 1, 7, 90):
+        since = now - timedelta(days=days)
+        course = course_since(since=since, now=now, hold_s=60, names=["queue_length"])
+        assert course_begin(since=since, now=now) == course[0].start
+    assert course_begin(since=now, now=now) is None
 
 
 def test_the_present_round_stands_last_so_far(db):
@@ -93,7 +154,7 @@ def test_an_hour_is_told_by_plannings_with_a_gap_where_there_were_none(db):
     plannings_make(round_, count=6, every=timedelta(seconds=5))
     Planning.objects.filter(number__lte=3).update(started_at=timezone.now() - timedelta(minutes=30))
     now = timezone.now()
-    course = course_since(since=now - timedelta(hours=1), now=now, hold_s=60, rounds=[])
+    course = course_since(since=now - timedelta(hours=1), now=now, hold_s=60, names=["queue_length"])
     assert [each.figures.get("queue_length") for each in course] == [0, 1, 2, None, 3, 4, 5]
 
 
@@ -102,5 +163,5 @@ def test_few_long_rounds_are_told_by_their_plannings(db):
     plannings_make(Round.objects.first(), count=6, every=timedelta(seconds=5))
     now = timezone.now()
     since = now - timedelta(days=1)
-    course = course_since(since=since, now=now, hold_s=60, rounds=rounds_since(since=since, now=now))
+    course = course_since(since=since, now=now, hold_s=60, names=["queue_length"])
     assert [each.figures.get("queue_length") for each in course] == [0, 1, 2, 3, 4, 5]

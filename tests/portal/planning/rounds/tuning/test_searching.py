@@ -18,8 +18,9 @@ from portal.planning.rounds.services import settings_update
 from portal.planning.rounds.settings.knobs import knobs_current, scheduler_parameters
 from portal.planning.rounds.tuning.ending import Figures, step_end
 from portal.planning.rounds.tuning.searching import tuning_pass
-from portal.work.jobs.models import Allocation, Attempt, CoreSearch, CoreStep, CoreTuning, Job, JobEvent
+from portal.work.jobs.models import Allocation, Attempt, CoreSearch, CoreStep, CoreTuning, Job, JobEvent, Slowing
 from portal.work.jobs.selectors import parts_wanted
+from portal.work.jobs.services.cores import core_tuning_record
 from tests.portal import given
 
 
@@ -215,18 +216,88 @@ def test_the_tenants_quota_and_promises_bound_it(cluster):
     assert (run.steps, CoreTuning.objects.get().cores_per_gpu) == ([3, 2], 3)
 
 
-def test_first_it_gets_what_was_asked(cluster):
+def test_a_node_with_few_idle_cores_is_searched_with_what_there_is_and_again_when_there_are_more(cluster):
+    """Three wanted, two idle: fewer are worse. Nothing is kept of that; with the other job's cores it begins with three."""
     node = given.node_make("full", gpus=4, cores=4)
     other = cluster.started(node, gpus=0, cores=2)
     run = Tuned(cluster, rising_to(3), node=node, cores=2)
     Attempt.objects.filter(pk=run.attempt.pk).update(cores_wanted=3)
-    for _ in range(12):
+    for _ in range(40):
         tuning_pass(now=run.now)
+        if run.search.due_at is None:
+            run.answer()
         run.measure(25)
-    assert run.steps == []
+    assert (run.steps, run.search.state["way"], CoreTuning.objects.exists()) == ([2, 1], "short", False)
+    assert (Attempt.objects.get(pk=run.attempt.pk).cores_wanted, run.held[-1]) == (3, 2)
     cluster.end(other, exit_code=0)
     run.go()
-    assert run.steps == [3, 2, 4]
+    assert (run.steps, run.search.outcome) == ([2, 1, 3, 2, 4], "found")
+    assert CoreTuning.objects.get().cores_per_gpu == 3
+
+
+def restarted(cluster, run, node, gpus=1):
+    """End the attempt, and let its job run again on these GPUs of that node for an hour."""
+    job = run.attempt.job
+    cluster.end(run.attempt, reason="stopped", exit_code=None)
+    Job.objects.filter(pk=job.pk).update(state="PENDING", waiting_since=run.now)
+    job.refresh_from_db()
+    attempt = cluster.start(job, node, gpus=gpus, cores=3 * gpus)
+    cluster.report(attempt, "running", pid=100)
+    Attempt.objects.filter(pk=attempt.pk).update(cores_wanted=3, started_at=run.now - timedelta(hours=1))
+    given.heard(node=node, reports=[], holding=[given.held(attempt)])
+    return attempt
+
+
+@pytest.mark.parametrize(("what", "again"), [("restart", False), ("resize", True), ("move", True), ("by hand", False)])
+def test_a_job_is_searched_again_after_a_resize_and_a_move(cluster, what, again):
+    run = Tuned(cluster, rising_to(3), category="cv").go()
+    if what == "by hand":
+        core_tuning_record(job=run.attempt.job, cores_per_gpu=7)
+    moved = given.node_make("other", gpus=4, cores=24)
+    attempt = restarted(
+        cluster, run, moved if what in {"move", "by hand"} else run.node, gpus=2 if what == "resize" else 1
+    )
+    tuning_pass(now=run.now)
+    assert CoreSearch.objects.filter(attempt=attempt).exists() is again
+
+
+@pytest.mark.parametrize(
+    ("begun_h", "slowings", "again"),
+    [
+        (2, [(-90, -5)], True),
+        (2, [(-90, -5), (-3, None)], False),  # one goes on
+        (2, [], False),
+        (0.5, [(-20, -5)], False),  # not within the hour
+    ],
+    ids=["ended", "another goes on", "none", "a new search"],
+)
+def test_a_search_is_made_again_when_a_slowing_on_its_node_has_ended(cluster, begun_h, slowings, again):
+    run = Tuned(cluster, rising_to(3), category="cv").go()
+    run.answer()
+    over = run.now - timedelta(minutes=10)
+    CoreSearch.objects.update(begun_at=run.now - timedelta(hours=begun_h), done_at=over)
+    hog = cluster.started(run.node, gpus=0, cores=2)
+    for from_min, to_min in slowings:
+        to_at = None if to_min is None else run.now + timedelta(minutes=to_min)
+        Slowing.objects.create(
+            attempt=hog,
+            node=run.node,
+            means="cores",
+            cause="hurt",
+            share=0.5,
+            drew=0.5,
+            cores_before=2,
+            to_at=to_at,
+            from_at=run.now + timedelta(minutes=from_min),
+            changed_at=to_at or run.now,
+        )
+    tuning_pass(now=run.now)
+    assert (run.search.done_at is None) is again
+    if again:
+        run.curve = rising_to(4)
+        run.go()
+        assert (run.steps, run.search.outcome) == ([3, 2, 4, 3, 2, 4, 5], "found")
+        assert CoreTuning.objects.get().cores_per_gpu == 4
 
 
 def test_leaving_cores_are_held_until_the_node_says_that_they_are_free(cluster):
@@ -315,7 +386,7 @@ def test_a_pass_costs_the_same_queries_whatever_the_number_of_searches(cluster, 
     now = timezone.now()
     Attempt.objects.update(started_at=now - timedelta(hours=1), cores_wanted=3)
     for later_s in (0, 6, 12):
-        with django_assert_max_num_queries(18):
+        with django_assert_max_num_queries(19):
             tuning_pass(now=now + timedelta(seconds=later_s))
     assert CoreSearch.objects.filter(marked_at__isnull=False).count() == 18
 
@@ -323,13 +394,38 @@ def test_a_pass_costs_the_same_queries_whatever_the_number_of_searches(cluster, 
 def test_the_steps_stand_on_the_jobs_page_and_in_rest(cluster, client):
     run = Tuned(cluster, rising_to(2), category="cv").go()
     client.force_login(cluster.owner)
+    Job.objects.filter(pk=run.attempt.job_id).update(cores_per_gpu=12)
     page = client.get(reverse("job-detail", args=[run.attempt.job.number])).content.decode()
-    assert "2 cores a GPU: found best" in page
+    assert "asked 12, began with 3; 2 cores a GPU: found best" in page
+    assert "asked 12 a GPU; it began with 3, tuned to 2" in page
     assert page.count('aria-label="Cores a GPU"') == 3
     (attempt,) = client.get(f"/api/v1/jobs/{run.attempt.job_id}").json()["attempts"]
     search = attempt["core_search"]
     assert (search["best"], search["outcome"], search["signal"]) == (2, "found", "utilisation")
     assert [step["cores_per_gpu"] for step in search["steps"]] == [3, 2, 1]
+
+
+def test_a_waiting_jobs_page_says_what_was_asked_and_with_how_many_it_begins(cluster, client):
+    client.force_login(cluster.owner)
+    for fields, expected in (
+        ({"cores_per_gpu": 12}, "cores: asked 12 a GPU; it begins with 3 and is tuned"),
+        ({}, "cores: it begins with 3 a GPU and is tuned"),
+        ({"cores_per_gpu": 12, "cores_exactly": True}, "exactly 12 cores a GPU"),
+    ):
+        job = cluster.submit(category="cv", **fields)
+        assert expected in client.get(reverse("job-detail", args=[job.number])).content.decode()
+    settings_update(actor=None, tune_cores="off")
+    job = cluster.submit(category="cv", cores_per_gpu=12)
+    assert "12 cores a GPU" in client.get(reverse("job-detail", args=[job.number])).content.decode()
+
+
+def test_a_page_says_that_a_short_job_gets_more(cluster, client):
+    run = Tuned(cluster, rising_to(3), cores=2, category="cv")
+    tuning_pass(now=run.now)
+    CoreSearch.objects.update(state={**run.search.state, "way": "short"})
+    client.force_login(cluster.owner)
+    page = client.get(reverse("job-detail", args=[run.attempt.job.number])).content.decode()
+    assert "began with 2; 2 cores a GPU now; it gets more when some are idle" in page
 
 
 def test_exactly_needs_a_number(cluster, client):
@@ -357,6 +453,9 @@ def many(cluster, *, cores_wanted):
 def test_searches_that_get_nowhere_lock_nobody(cluster, django_assert_max_num_queries, cores_wanted):
     """Thousands of attempts may wait for cores, or for figures, as long as they run."""
     now = many(cluster, cores_wanted=cores_wanted)
+    if cores_wanted == 4:
+        tuning_pass(now=now)
+        CoreSearch.objects.update(state={**CoreSearch.objects.first().state, "way": "short", "best": 3})
     for later_s in range(0, 400, 25):
         with django_assert_max_num_queries(20):
             assert tuning_pass(now=now + timedelta(seconds=later_s)) == 0

@@ -71,12 +71,12 @@ def test_amounts_are_told_in_words():
         "--gres": "8 GPUs of A100 80 GB in all.",
         "--nodes": "The job's GPUs and cores are counted from it. On how many nodes they lie is Berth's choice.",
         "--mem": "128 GiB in all: 64 GiB for each of 2 nodes.",
-        "--time": "It may run for 1 d 2 h.",
+        "--time": "It may run for 1 d 2 h: a limit, no expected duration.",
     }
     assert [line.detail for line in read("--gpus=1\n--mem=512M\n--time=90").lines] == [
         "1 GPU in all.",
         "0.5 GiB in all.",
-        "It may run for 1 h 30 min.",
+        "It may run for 1 h 30 min: a limit, no expected duration.",
     ]
 
 

@@ -1,0 +1,5 @@
+from django.apps import AppConfig
+
+
+class SweepsConfig(AppConfig):
+    name = "portal.work.sweeps"

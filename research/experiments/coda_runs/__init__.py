@@ -1,0 +1,1 @@
+"""The figures that experiment `coda` reads from its runs."""
