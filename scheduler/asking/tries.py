@@ -56,7 +56,7 @@ def freed(node: Node, ended: Iterable[Running], staying: Iterable[Running]) -> N
         idle_gpus=(*node.idle_gpus, *(gpu for piece in pieces for gpu in piece.gpus)),
         idle_cores=(*node.idle_cores, *(core for piece in pieces for core in piece.cores)),
         idle_memory_mib=node.idle_memory_mib + sum(piece.memory_mib for piece in pieces),
-        tenants=node.tenants - ({tenant for tenant, _ in back} - here),
+        tenants=node.tenants - ({tenant for tenant, _ in back} - here - node.only),
         shared=tuple(
             replace(gpu, holders=tuple(each for each in gpu.holders if each.job not in gone)) for gpu in node.shared
         ),

@@ -15,6 +15,7 @@ from scheduler.placement.feasibility import (
     aggregated_gpus,
     distributed_gpus,
     domain_allowed,
+    open_long_enough,
     possible,
     software_allowed,
     type_allowed,
@@ -42,6 +43,7 @@ LEVEL_REASONS = {
     Level.GPUS: Reason.NOT_ENOUGH_IDLE_GPUS,
     Level.SOFTWARE: Reason.SOFTWARE_MISSING,
     Level.CHECKPOINT: Reason.CHECKPOINT_ELSEWHERE,
+    Level.CLOSING: Reason.NODES_CLOSE,
     Level.TRUST: Reason.TENANT_NOT_TRUSTED,
     Level.MEMORY: Reason.NOT_ENOUGH_MEMORY,
     Level.CORES: Reason.NOT_ENOUGH_CORES,
@@ -133,14 +135,31 @@ def short_of(job: Job, level: Level, offers: Sequence[Offer], *, ever: bool) -> 
     elif level is Level.CHECKPOINT:
         names = [offer.node.name for offer in offers if domain_allowed(job, offer.node)]
         figures |= {"domain": job.checkpoint_domain, "nodes": names[:NODES_SHOWN]}
+    elif level is Level.CLOSING:
+        figures |= _closing(job, offers)
     elif level is Level.TRUST:
-        barred = [o.node.name for o in offers if usable(job, o, Level.CHECKPOINT) and not o.admits(job.tenant)]
+        barred = [o.node.name for o in offers if usable(job, o, Level.CLOSING) and not o.admits(job.tenant)]
         figures["nodes"] = barred[:NODES_SHOWN]
     else:
         figures |= most_of(job, offers, level)
     if "for_sharing" not in figures and (aside := set_aside(job, offers, ever=ever)) is not None:
         figures["set_aside"] = aside
     return Why(reason, figures)
+
+
+def _closing(job: Job, offers: Sequence[Offer]) -> dict[str, Any]:
+    """The nodes that close too soon for the job, when the last of them does, and whether it would go on elsewhere."""
+    early = [offer.node for offer in offers if offer.gpus >= min(1, job.min_gpus) and _closes_early(job, offer)]
+    return {
+        "nodes": [node.name for node in early][:NODES_SHOWN],
+        "closes_s": max((node.closes_s for node in early), default=None),
+        "saves": job.saves,
+        "movable": job.movable,
+    }
+
+
+def _closes_early(job: Job, offer: Offer) -> bool:
+    return usable(job, offer, Level.CHECKPOINT) and not open_long_enough(job, offer.node)
 
 
 def over_quota(job: Job, tenant: Tenant, short: Shortfall) -> Why:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.feasibility import domain_allowed, software_allowed
+from scheduler.placement.feasibility import ties_allowed
 from scheduler.placement.free_capacity import FreeCapacity, Shortfall
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from scheduler.model import Job, Piece
     from scheduler.placement.ledger import Ledger
 
+UNBOUND = (None, "", -math.inf)
+"""`Job.bound` of a job that may go to any node."""
 RESOURCES = ("trust", "gpus", "cores", "memory_mib")
 
 
@@ -73,12 +76,9 @@ class Kind:
         return self._open_to(job), idle - np.array([[gpus], [cores], [job.memory_mib]])
 
     def _readable(self, job: Job) -> np.ndarray:
-        if job.checkpoint_domain is None and not job.software:
+        if job.bound == UNBOUND:
             return np.ones(len(self.capacities), dtype=bool)
-        return np.array(
-            [domain_allowed(job, free.node) and software_allowed(job, free.node) for free in self.capacities],
-            dtype=bool,
-        )
+        return np.array([ties_allowed(job, free.node) for free in self.capacities], dtype=bool)
 
     def _open_to(self, job: Job) -> np.ndarray:
         readable = self._readable(job)

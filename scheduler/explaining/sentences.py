@@ -12,6 +12,7 @@ from scheduler.explaining.phrases import (
     are,
     count,
     gib,
+    instant,
     kept_for_it_words,
     kept_words,
     listed,
@@ -201,6 +202,23 @@ def _software_missing(figures: Figures) -> str:
     )
 
 
+def _nodes_close(figures: Figures) -> str:
+    """The length that decides is a limit or a guess, so the remedy is to say it, or to be stoppable."""
+    idle = "The free CPU cores" if not figures["needs"]["min_gpus"] else "The GPUs that are free"
+    given_back = f"{idle} are given back by {instant(figures['closes_s'])}"
+    if figures["saves"]:
+        return f"{given_back}. That is too soon for this job: starting it again elsewhere would cost more than it gets done."
+    anew = (
+        " It saves no checkpoints, so it would have to start anew."
+        if figures["movable"]
+        else " It saves no checkpoints."
+    )
+    return (
+        f"{given_back}, and this job would probably still run then.{anew} "
+        "If it is shorter, state a shorter time limit; or let it save checkpoints."
+    )
+
+
 def _restored(figures: Figures) -> str:
     nodes, more = figures["nodes"], figures.get("more", 0)
     names = listed([*nodes, f"{more} more"]) if more else listed(nodes)
@@ -288,4 +306,5 @@ SENTENCES: Mapping[Reason, Callable[[Figures], str]] = {
     Reason.RESTORED: _restored,
     Reason.SOFTWARE_MISSING: _software_missing,
     Reason.NO_SHARED_GPU: waiting_words,
+    Reason.NODES_CLOSE: _nodes_close,
 }

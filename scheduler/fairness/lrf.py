@@ -70,7 +70,7 @@ def age_of(
     never less than the job has run on its largest size. Of a job that tells its samples it has no spread: its speed is found
     out soon.
     """
-    ran_s = job.attained_gpu_s / job.requirement[-1] if job.attained_gpu_s and job.requirement[-1] else 0.0
+    ran_s = ran_s_of(job) if job.attained_gpu_s else 0.0
     fixed_s = None if job.age_s is None else min(max(job.age_s, tick_s, ran_s), LONGEST_S)
     if job.total_samples is None:
         length = length_of(job, history).deciding
@@ -88,6 +88,11 @@ def age_of(
         return Age(fixed_s, FIXED)
     length = length_of(job, history)
     return Age(max(length.median_s, tick_s), length.source)
+
+
+def ran_s_of(job: Job) -> float:
+    """How long it has run at least, over all attempts: as if always on its largest size."""
+    return job.attained_gpu_s / job.requirement[-1] if job.requirement[-1] else 0.0
 
 
 def is_guess(total_samples: float | None, source: str) -> bool:

@@ -10,6 +10,7 @@ long waits for guessed ends, too: nodes idle for nothing where one comes late. A
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from itertools import chain, groupby
 from typing import TYPE_CHECKING
@@ -18,12 +19,11 @@ from scheduler.copies import replace
 from scheduler.estimator.lengths import KNOWN_PATIENCE_S, LAST_RESORT_S, LATE, PATIENCE_S, Length, is_sure
 from scheduler.fairness.lrf import LONGEST_S
 from scheduler.model import Job, Piece, Ranked, Reservation, Running
-from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, usable
+from scheduler.placement.feasibility import Level, aggregated_gpus, distributed_gpus, open_long_enough, usable
+from scheduler.placement.free_capacity import Offer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from scheduler.placement.free_capacity import Offer
 
 
 def starving(picked: Sequence[Ranked], reserve_lr: float | None) -> Ranked | None:
@@ -79,12 +79,16 @@ def soonest(
     node is looked at once, and again whenever something on it ends.
     """
     offers = {offer.node.id: offer for offer in idle if usable(job, offer, Level.TRUST)}
+    closing = {number for number, offer in offers.items() if offer.node.closes_s < math.inf}
     parts = _Parts(job, largest)
     grown = set(offers)
     for time_s, ended in chain([(now_s, ())], _releases(running, offers, now_s)):
         for piece in ended:
             offers[piece.node] = _grown(offers[piece.node], piece)
             grown.add(piece.node)
+        for node in [each for each in closing if not open_long_enough(job, offers[each].node, wait_s=time_s - now_s)]:
+            offers[node] = Offer(offers[node].node, 0, 0, 0)
+            grown.add(node)
         single = [offers[node] for node in grown if aggregated_gpus(job, offers[node]) >= job.min_gpus]
         if single:
             node = min(single, key=lambda each: (each.gpus, each.node.id)).node.id

@@ -79,7 +79,7 @@ def _alike(
         if fits is None:
             fits = held[kind] = any(size <= gpus and job.may_use(name) for name, gpus in most.items())
         if fits and job.id not in promised:
-            binding = (job.checkpoint_domain, job.software)
+            binding = (job.checkpoint_domain, job.software, job.open_until_s)
             key = (kind, job.tenant, job.cores, job.movable, job.model_label, *binding, job.least_cores)
             own = alike.get(key)
             if own is None:

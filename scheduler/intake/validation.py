@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,8 @@ def check_node(node: Node, gpu_speeds: Mapping[str, float], listed: Container[in
         raise InvalidNode(node.name, f"has {node.gpus_there} GPUs and no gpu_type; name their type")
     if not is_rate(node.speed):
         raise InvalidNode(node.name, f"its speed factor is {node.speed}; it must be a number above 0")
+    if node.closes_s != math.inf and not is_number(node.closes_s):
+        raise InvalidNode(node.name, f"closes_s is {node.closes_s!r}; it must be a time in seconds, or inf")
     speed = gpu_speeds.get(node.gpu_type or "", 1.0)
     if not is_rate(speed):
         raise InvalidNode(node.name, f"GPU type {node.gpu_type} has the relative speed {speed}; it must be above 0")

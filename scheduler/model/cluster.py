@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,7 @@ class Node:
     single_account: bool = False  # every job there runs as one account
     trusts_tenants: bool = True  # the operator declared that tenants may share that account
     tenants: frozenset[int] = frozenset()  # whose jobs are on the node now
+    only: frozenset[int] = frozenset()  # the one tenant that it serves, which counts as there; none: all are served
     offers: frozenset[str] = frozenset()  # software that jobs may need; the same words as `Job.software`
     place: tuple[
         str, ...
@@ -67,6 +69,7 @@ class Node:
     shared: tuple[
         PartedGpu, ...
     ] = ()  # its GPUs that several jobs may share; `gpus_total` and `idle_gpus` leave them out
+    closes_s: float = math.inf  # on the snapshot's clock: from then on nothing runs there; inf = it does not end
 
     @property
     def gpus_there(self) -> int:
@@ -90,7 +93,7 @@ class Node:
     @property
     def exclusive_tenant(self) -> bool:
         """One tenant at a time: a shared account without declared trust (architecture.md, single-account mode)."""
-        return self.single_account and not self.trusts_tenants
+        return bool(self.only) or (self.single_account and not self.trusts_tenants)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -37,7 +38,8 @@ class Reason(StrEnum):
     CHECKPOINT_ELSEWHERE = "checkpoint-elsewhere"
     RESTORED = "restored"
     SOFTWARE_MISSING = "software-missing"
-    NO_SHARED_GPU = "no-shared-gpu"  # the last: records keep reasons by their place here
+    NO_SHARED_GPU = "no-shared-gpu"
+    NODES_CLOSE = "nodes-close"  # the last: records keep reasons by their place here
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class Job:
     checkpoint_domain: str | None = None  # a resumed attempt may only go where its checkpoint can be read
     software: str = ""  # that its nodes must offer (`Node.offers`); "" = nothing
     movable: bool = False  # checkpointable or restartable: may be stopped, so it may always borrow (section 4)
+    saves: bool = False  # it writes checkpoints, from which it goes on
+    open_until_s: float = -math.inf  # on the snapshot's clock: its nodes must not close before (`planning.closing`)
     promise: Promise | None = None  # of an earlier planning, as stored with the job until it starts or it lapses
     gave_back: bool = False  # its last attempt was stopped by a call-back: it stands at the head of its array
     attained_gpu_s: float = 0.0  # GPU-seconds it has had over all attempts (LAS)
@@ -150,9 +154,9 @@ class Job:
         return found
 
     @property
-    def bound(self) -> tuple[str | None, str]:
-        """Its ties to some of the nodes: the domain of its checkpoint, and the software that it needs."""
-        return self.checkpoint_domain, self.software
+    def bound(self) -> tuple[str | None, str, float]:
+        """Its ties to some of the nodes: its checkpoint's domain, the software that it needs, and until when they are open."""
+        return self.checkpoint_domain, self.software, self.open_until_s
 
     @property
     def is_cpu(self) -> bool:

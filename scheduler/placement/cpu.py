@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.estimator.cores import DEFAULT_CORES
 from scheduler.model import Configuration, Job, Share
-from scheduler.placement.feasibility import domain_allowed, software_allowed
+from scheduler.placement.feasibility import ties_allowed
 
 LIMIT_SHARE = 0.03
 """The part of a planning's time limit that is the CPU jobs' own, however long the solver took: to place them is fast."""
@@ -49,8 +49,7 @@ def fits(job: Job, offer: Offer) -> bool:
     return (
         job.cores <= offer.cores
         and job.memory_mib <= offer.memory_mib
-        and domain_allowed(job, offer.node)
-        and software_allowed(job, offer.node)
+        and ties_allowed(job, offer.node)
         and offer.admits(job.tenant)
     )
 

@@ -1,8 +1,9 @@
 """Could a job's smallest size be placed on these offers, and if not, which need fails first? (sections 5 and 7)
 
-Needs are added one after another: GPUs, software, the checkpoint's storage domain, trust between tenants, memory, cores. The
-first level at which nothing is left is the reason. The same question is asked of idle resources, of whole nodes that are up
-("would it ever start?") and of all nodes ("would it start if every node were back?").
+Needs are added one after another: GPUs, software, the checkpoint's storage domain, nodes that stay open for as long as the job
+needs them, trust between tenants, memory, cores. The first level at which nothing is left is the reason. The same question is
+asked of idle resources, of whole nodes that are up ("would it ever start?") and of all nodes ("would it start if every node
+were back?").
 A job that asks for no instance may have one where no whole GPU is left for it (ours; section 5).
 """
 
@@ -29,9 +30,10 @@ class Level(IntEnum):
     GPUS = 0
     SOFTWARE = 1
     CHECKPOINT = 2
-    TRUST = 3
-    MEMORY = 4
-    CORES = 5
+    CLOSING = 3
+    TRUST = 4
+    MEMORY = 5
+    CORES = 6
 
 
 def with_lent(offer: Offer, lenders: Iterable[Running]) -> Offer:
@@ -63,12 +65,23 @@ def domain_allowed(job: Job, node: Node) -> bool:
     return job.checkpoint_domain is None or node.domain == job.checkpoint_domain
 
 
+def open_long_enough(job: Job, node: Node, *, wait_s: float = 0.0) -> bool:
+    """Whether the node closes late enough for the job, if it starts there after `wait_s`: see `scheduler.planning.closing`."""
+    return node.closes_s >= job.open_until_s + wait_s
+
+
+def ties_allowed(job: Job, node: Node) -> bool:
+    """Whether the node meets all that ties the job to some of the nodes (`Job.bound`)."""
+    return node.closes_s >= job.open_until_s and software_allowed(job, node) and domain_allowed(job, node)
+
+
 def usable(job: Job, offer: Offer, level: Level) -> bool:
     """Whether the job may go to this node at all, by the needs up to `level` that concern the node as a whole."""
     return (
         type_allowed(job, offer.node)
         and (level < Level.SOFTWARE or software_allowed(job, offer.node))
         and (level < Level.CHECKPOINT or domain_allowed(job, offer.node))
+        and (level < Level.CLOSING or offer.node.closes_s >= job.open_until_s)
         and (level < Level.TRUST or offer.admits(job.tenant))
     )
 

@@ -12,7 +12,7 @@ from scheduler.model import Node, Piece, Share
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    Key = tuple[str | None, int, int, int, int, frozenset[int] | None, frozenset[str]]
+    Key = tuple[str | None, int, int, int, int, frozenset[int] | None, frozenset[str], float]
 
 SPEED_STEP = 0.05
 
@@ -136,7 +136,7 @@ def speed_class(node: Node) -> int:
 
 
 class EqualNodes:
-    """Nodes in groups of equal ones: the same type, speed class, software, idle GPUs, cores and memory.
+    """Nodes in groups of equal ones: the same type, speed class, software, end, idle GPUs, cores and memory.
 
     If a job takes one node, and its speed depends only on the GPU type, it has the same configurations on all nodes of a
     group. Ties go to the lowest id, so it is enough to offer it the first node of each group. A change of a node moves only
@@ -174,7 +174,7 @@ class EqualNodes:
         node = free.node
         exclusive = free.tenants if node.exclusive_tenant else None
         idle = (len(free.gpus), len(free.cores), free.memory_mib)
-        key = (node.gpu_type, speed_class(node), *idle, exclusive, node.offers)
+        key = (node.gpu_type, speed_class(node), *idle, exclusive, node.offers, node.closes_s)
         before = self._key.get(number)
         if before == key:
             return

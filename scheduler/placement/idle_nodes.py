@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scheduler.placement.feasibility import domain_allowed, software_allowed
+from scheduler.placement.feasibility import ties_allowed
 from scheduler.placement.free_capacity import SPEED_STEP, Offer, speed_class
 
 if TYPE_CHECKING:
@@ -128,10 +128,7 @@ class IdleNodes:
         if known is None:
             known = self._open[key] = np.array(
                 [
-                    access.admits(zone)
-                    and job.may_use(free.node.gpu_type)
-                    and domain_allowed(job, free.node)
-                    and software_allowed(job, free.node)
+                    access.admits(zone) and job.may_use(free.node.gpu_type) and ties_allowed(job, free.node)
                     for free, zone in zip(self._capacities, self._zones, strict=True)
                 ],
                 dtype=bool,

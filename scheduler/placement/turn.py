@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scheduler.errors import InvalidJob
 from scheduler.placement import configurations, cpu
-from scheduler.placement.feasibility import on_instance, software_allowed
+from scheduler.placement.feasibility import on_instance, ties_allowed
 from scheduler.placement.free_capacity import Offer, speed_class
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _gpu_offers(job: Job, work: Work) -> tuple[Configuration, ...]:
     offers = [
         offer
         for offer in ledger.equal_nodes.offers()
-        if offer.gpus >= job.min_gpus and job.may_use(offer.node.gpu_type) and software_allowed(job, offer.node)
+        if offer.gpus >= job.min_gpus and job.may_use(offer.node.gpu_type) and ties_allowed(job, offer.node)
     ]
     if len(job.requirement) == 1:
         offers = _best_fit_nodes(job, offers)

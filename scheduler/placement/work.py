@@ -49,6 +49,11 @@ def taken_as_sound(_job: Job) -> None:
     """Stands for the check of a running job where the driver has checked the jobs before."""
 
 
+def untied(job: Job) -> Job:
+    """Stands for the tie of a job to nodes that stay open for long enough, where no node closes."""
+    return job
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
     """The input of a policy: the eligible queue in order, the idle resources, the estimator, the knobs and the time."""
@@ -68,6 +73,9 @@ class Work:
     pays: bool = False  # see `policies.policy.Policy`
     memory: Memory = NOTHING  # of the last planning
     walk_s: float = 0.0  # seconds to check the queue and to put it in order: the measure of later walks over it
+    tied: Callable[[Job], Job] = (
+        untied  # a running job's description, tied to nodes that stay open (`planning.closing`)
+    )
     check: Callable[[Job], None] = taken_as_sound  # raises InvalidJob if a running job cannot be planned as described
 
     @property

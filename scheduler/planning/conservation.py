@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scheduler.model import Decision, Job, Reason, Reservation, Result
-from scheduler.placement.feasibility import domain_allowed, software_allowed
+from scheduler.placement.feasibility import ties_allowed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -61,8 +61,7 @@ class _Nodes:
                 [
                     job.may_use(name)
                     and free.node.id not in barred
-                    and domain_allowed(job, free.node)
-                    and software_allowed(job, free.node)
+                    and ties_allowed(job, free.node)
                     and (not free.node.exclusive_tenant or free.tenants <= {job.tenant})
                     for free, name in zip(self.capacities, self.types, strict=True)
                 ],
@@ -150,7 +149,7 @@ def _asking_less(waiting: Iterable[tuple[Job, Decision]]) -> Iterator[tuple[Job,
     least: dict[Shape, int] = {}
     for job, decision in waiting:
         asked = (job.requirement, job.gpu_types, job.checkpoint_domain, job.software, job.least_cores, job.tenant)
-        kind = (*asked, job.model_label)
+        kind = (*asked, job.open_until_s, job.model_label)
         if job.memory_mib < least.get(kind, job.memory_mib + 1) and _would_start(decision):
             least[kind] = job.memory_mib
             yield job, decision

@@ -46,7 +46,7 @@ class Line:
     aside: Mapping[int, Why]
     age: Callable[[Job], Age]
     order_s: float
-    rank: Callable[[Sequence[Job]], list[Ranked]]
+    rank: Callable[[Sequence[Job]], Sequence[Ranked]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ PROBE = NEW_BELOW - 2**32
 
 
 def choose_probes(
-    queue: Sequence[Ranked], ledger: Ledger, state: ClusterState, parameters: Parameters
+    queue: Sequence[Ranked], ledger: Ledger, state: ClusterState, parameters: Parameters, now_s: float
 ) -> tuple[LinkOrder, ...]:
     """The probe that begins now, taken from `ledger`; () when none is wanted or none may begin."""
     if not state.links_wanted or not _may(ledger, state, parameters):
@@ -64,7 +64,7 @@ def choose_probes(
     for wish in state.links_wanted:
         if wish.gpu_type in closed or is_instance(wish.gpu_type):  # between instances there are no links
             continue
-        for shares in _places(wish, ledger):
+        for shares in _places(wish, ledger, now_s + LIMIT_S):
             wanted = Configuration(PROBE, shares, 1.0, "probe")
             if ledger.shortfall(wanted, wish.tenant) is None:
                 return (LinkOrder(wish, ledger.take(wanted, wish.tenant).pieces),)
@@ -88,7 +88,7 @@ def _may(ledger: Ledger, state: ClusterState, parameters: Parameters) -> bool:
     return not profiled and ledger.idle_gpus >= FREE_FOR_ONE
 
 
-def _places(wish: LinkWish, ledger: Ledger) -> Iterator[tuple[Share, ...]]:
+def _places(wish: LinkWish, ledger: Ledger, until_s: float) -> Iterator[tuple[Share, ...]]:
     least = 1 if wish.between else GPUS
     capacities = [
         free
@@ -97,6 +97,7 @@ def _places(wish: LinkWish, ledger: Ledger) -> Iterator[tuple[Share, ...]]:
         and len(free.gpus) >= least
         and len(free.cores) >= least
         and free.memory_mib >= MEMORY_MIB
+        and free.node.closes_s >= until_s
     ]
     capacities.sort(key=lambda free: (len(free.gpus), free.node.id))
     numbers = [free.node.id for free in capacities]

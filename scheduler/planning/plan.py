@@ -19,6 +19,7 @@ from scheduler.model import Clock, ClusterState, Plan, Ranked, Running
 from scheduler.placement.work import NOTHING, Memory, Work
 from scheduler.planning import leftovers, profiling, sharing
 from scheduler.planning.asked_cores import give_asked
+from scheduler.planning.closing import Closing
 from scheduler.planning.decided import Decided, Line, Measuring
 from scheduler.planning.inputs import PlanningInput, SnapshotInput
 from scheduler.planning.measuring import choose_probes, choose_spreads, seen_in
@@ -60,11 +61,12 @@ def decide(
     replan = replan and policy.replans and parameters.placement == "ilp"
     running, pays = inputs.state.running if replan else (), policy.pays(parameters)
     taking_part = participants.taking_part(running, inputs.ledger, parameters, now_s, pays=pays)
-    line = _line_up(inputs, now_s, parameters, policy, clock, taking_part)
-    promised = [job for job in inputs.promised if job.id not in line.aside]
+    age = inputs.ages(parameters.tick_s)
+    closing = Closing(inputs.ledger.nodes, inputs.state.history, age, now_s, parameters.restart_cost_s)
+    line = _line_up(inputs, now_s, parameters, policy, clock, taking_part, closing)
     settled = settle(
-        promised,
-        inputs.stopping,
+        [closing.tied(job) for job in inputs.promised if job.id not in line.aside],
+        closing.live(inputs.stopping, inputs.check),
         inputs.ledger,
         inputs.estimator,
         now_s=now_s,
@@ -80,7 +82,14 @@ def decide(
     )
     means = (inputs.ledger, inputs.estimator, parameters, rng, clock, ends_s - reserve_s, measuring.state, now_s)
     work = Work(
-        measuring.left, *means, replan=replan, pays=pays, memory=inputs.memory, walk_s=intake_s, check=inputs.check
+        measuring.left,
+        *means,
+        replan=replan,
+        pays=pays,
+        memory=inputs.memory,
+        walk_s=intake_s,
+        tied=closing.tied,
+        check=inputs.check,
     )
     outcome = _with_promises(_place(policy, work, taking_part, line), settled, parameters)
     outcome.draft.chosen.update(shared.chosen)
@@ -99,6 +108,7 @@ def _line_up(
     policy: Policy,
     clock: Clock,
     taking_part: Sequence[Running],
+    closing: Closing,
 ) -> Line:
     ledger, state = inputs.ledger, inputs.state
     foresight = inputs.foresight(participants.released(ledger, taking_part) if taking_part else ledger)
@@ -107,11 +117,12 @@ def _line_up(
     def moment(waiting: int) -> Moment:
         return Moment(now_s, ledger.gpus_up, waiting + len(state.running))
 
-    age = inputs.ages(parameters.tick_s)
+    age = closing.age
     began_s = clock()
     queue, aside = inputs.line_up(foresight, priority, moment, age)
+    queue = closing.queue(queue)
     order_s = clock() - began_s
-    return Line(queue, aside, age, order_s, lambda own: order(own, priority, moment(len(queue)), age))
+    return Line(queue, aside, age, order_s, lambda own: closing.queue(order(own, priority, moment(len(queue)), age)))
 
 
 def _measure(
@@ -128,7 +139,7 @@ def _measure(
     waiting = [each for each in queue if each.job.id not in promised] if promised else queue
     if not policy.replans:
         return Measuring(waiting, state)
-    probes = choose_probes(waiting, ledger, state, parameters)
+    probes = choose_probes(waiting, ledger, state, parameters, now_s)
     if probes:
         state = replace(state, running=seen_in(state, probes, now_s))
     profiles = profiling.choose(waiting, ledger, state, parameters, now_s)

@@ -8,6 +8,7 @@ many profiles follow. No job waits for a profile that finds no GPU.
 Rules, so that measuring costs little:
 - profiles hold at most `profile_share` of the GPUs that are idle or profiled on, rounded down; if two are idle, one;
 - tenants take turns: the one with the fewest profiles first, then by the queue. For a job, types with more GPUs come first;
+- no profile begins on a node that closes before the profile must end;
 - a profile uses only idle resources that are promised to no job, within the tenant's quotas beside the job's smallest size.
   It takes the node with the fewest idle GPUs, so that larger blocks stay whole, and no more cores than the job wants per GPU;
 - a signature has one profile at a time on a type, and after a failed one no other for `PROFILE_AGAIN_S`;
@@ -208,7 +209,12 @@ class _Choice:
 
     def _begin(self, job: Job, gpu_type: str) -> bool:
         """Take the GPU on the best node; False when no node of the type has room for the job."""
-        capacities = [free for free in self._ledger.free.values() if free.node.gpu_type == gpu_type and free.gpus]
+        until_s = self._now_s + self._limit_s(job)
+        capacities = [
+            free
+            for free in self._ledger.free.values()
+            if free.node.gpu_type == gpu_type and free.gpus and free.node.closes_s >= until_s
+        ]
         for free in sorted(capacities, key=lambda each: (len(each.gpus), each.node.id)):
             share = Share(free.node.id, 1, min(job.cores, len(free.cores)), job.memory_mib)
             wanted = Configuration(job.id, (share,), 1.0, "profile")

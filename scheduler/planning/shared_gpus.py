@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler.estimator.measured import signature
 from scheduler.model.placements import WHOLE, Regrant
-from scheduler.placement.feasibility import domain_allowed, software_allowed
+from scheduler.placement.feasibility import ties_allowed
 from scheduler.sharing.board import Board
 from scheduler.sharing.measured import NOTHING, Measured
 from scheduler.sharing.model import Asker, Resident, SharedGpu, profiles_of
@@ -79,7 +79,7 @@ class Places:
 
 
 def _allowed(job: Job, free: FreeCapacity) -> bool:
-    return job.may_use(free.node.gpu_type) and software_allowed(job, free.node) and domain_allowed(job, free.node)
+    return job.may_use(free.node.gpu_type) and ties_allowed(job, free.node)
 
 
 KINDS, LEAST_KINDS = 2000, 50

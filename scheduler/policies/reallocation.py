@@ -79,7 +79,9 @@ class Reallocation:
             return None
         if factor is None or present.throughput <= 0:
             return None
-        return Participant(live, Ranked(job, 0, 0.0, 0.0, 0.0, ""), present, Factors(factor, factor), 0.0)
+        return Participant(
+            live, Ranked(self.work.tied(job), 0, 0.0, 0.0, 0.0, ""), present, Factors(factor, factor), 0.0
+        )
 
     def usable(self, job: Job, nodes: Sequence[Node]) -> set[int] | None:
         """The nodes that the job may use; None = all of these nodes, the common case."""

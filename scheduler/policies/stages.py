@@ -47,7 +47,7 @@ def reserve(windows: Windows, work: Work, mode: Mode, access_rules: AccessRules)
         if ranked is None:
             continue
         offers = list(access_rules.offers(ranked, home_only=True))
-        found = soonest(ranked.job, offers, waited_for(ranked, running), work.ledger.largest, now_s)
+        found = soonest(work.tied(ranked.job), offers, waited_for(ranked, running), work.ledger.largest, now_s)
         if found is None:
             continue
         # Only the located formulation can be made to place a job. Under a quota two such jobs could contradict each other.

@@ -90,8 +90,11 @@ def _scattered(waiting: Iterable[Ranked], ledger: Ledger) -> bool:
     """Whether that share of GPUs is idle on types on which a waiting job could start if they were in one place (section 10)."""
     if ledger.idle_gpus < FRAGMENTS_SHARE * ledger.gpus_up:
         return False
+    jobs = [each.job for each in waiting if not each.job.is_cpu]
+    until_s = min((job.open_until_s for job in jobs), default=math.inf)
     idle: Counter[str | None] = Counter()
     for free in ledger.free.values():
-        idle[free.node.gpu_type] += len(free.gpus)
-    asked = {(each.job.min_gpus, each.job.gpu_types) for each in waiting if not each.job.is_cpu}
+        if free.node.closes_s >= until_s:
+            idle[free.node.gpu_type] += len(free.gpus)
+    asked = {(job.min_gpus, job.gpu_types) for job in jobs}
     return sum(idle[name] for name in wanted_types(asked, idle)) >= FRAGMENTS_SHARE * ledger.gpus_up

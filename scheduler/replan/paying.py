@@ -239,7 +239,7 @@ def gains(live: Running, offers: Sequence[Offer], every: Mapping[int, Offer], wo
         others = {piece.node for piece in live.pieces} - {offer.node.id for offer in offers}
         every_offer = (*offers, *(every[node] for node in others if node in every))
         own = sorted((with_lent(each, [live]) for each in every_offer), key=lambda offer: offer.node.id)
-        found = generate_on(job, own, work.ledger, work.estimator, sigma=work.parameters.sigma)
+        found = generate_on(work.tied(job), own, work.ledger, work.estimator, sigma=work.parameters.sigma)
     except InvalidJob:
         return False  # it runs on
     return any(each.throughput * left.of_one(each) > MARGIN * present.throughput for each in found)

@@ -2,9 +2,9 @@
 
 A planning settles the promises before all other steps, the oldest first. A job with a promise starts exactly on its shares once
 all of them are idle. Until then their idle part is kept from all other jobs, and the job is placed nowhere else.
-A promise lapses when a node of it is gone or takes no jobs; when the resources that are idle or will be free there are not
-enough any more; when the job may not start (held, over quota, its sizes changed); or when it is older than
-`BOUND_RESTARTS` restarts, because a stop that takes longer must not leave GPUs idle for ever.
+A promise lapses when a node of it is gone, takes no jobs or closes too soon for the job; when the resources that are idle or
+will be free there are not enough any more; when the job may not start (held, over quota, its sizes changed); or when it is
+older than `BOUND_RESTARTS` restarts, because a stop that takes longer must not leave GPUs idle for ever.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from scheduler.errors import InvalidJob
 from scheduler.model import Chosen, Configuration, Job, Promise, Running, Share
+from scheduler.placement.feasibility import open_long_enough
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -72,6 +73,7 @@ def settle(
         job, promise, live = holder.job, holder.promise, holder.live
         too_old = now_s - promise.given_s > BOUND_RESTARTS * restart_cost_s
         may_start = promise.gpus in job.requirement and (live is None or live.stopping)
+        may_start = may_start and _stays_open(job, promise, ledger)
         if too_old or not may_start or not can_keep(promise.shares, job.tenant, ledger, coming):
             settled.lapsed.append(job.id)
         elif (chosen := _start(holder, ledger, estimator)) is not None:
@@ -80,6 +82,12 @@ def settle(
             keep(promise.shares, job.tenant, ledger, coming)
             settled.waiting[job.id] = promise
     return settled
+
+
+def _stays_open(job: Job, promise: Promise, ledger: Ledger) -> bool:
+    """Whether the promised nodes, as far as they are there, close late enough for the job."""
+    there = (ledger.free[share.node].node for share in promise.shares if share.node in ledger.free)
+    return all(open_long_enough(job, node) for node in there)
 
 
 class Coming:

@@ -27,7 +27,7 @@ class Idle:
 
 
 class Cluster:
-    """Nodes and their idle resources. `take` and `give` are the only changes; both check their arguments.
+    """Nodes and their idle resources. `take` and `give` are the only changes, and check their arguments; and `close`.
 
     `changed`: nodes on which something has changed; the reader clears it.
     """
@@ -57,9 +57,21 @@ class Cluster:
         for node in self.nodes.values():
             if node.schedulable:
                 self.idle_by_type[node.gpu_type] = self.idle_by_type.get(node.gpu_type, 0) + node.gpus_total
+        self.domains = {node.id: node.domain for node in self.nodes.values()}  # also of those that are gone
+        self.gone: set[int] = set()
         self.changed: set[int] = set()
         self._tenants: Counter[tuple[int, int]] = Counter()
         self._drawn_gbs: dict[int, float] = dict.fromkeys(world.bandwidth_gbs, 0.0)
+
+    def close(self, number: int) -> None:
+        """The node is gone. Nothing runs there any more."""
+        node = self.nodes.pop(number)
+        del self.idle[number]
+        if node.schedulable:
+            self.idle_by_type[node.gpu_type] -= node.gpus_total
+        self._bays.pop(node_of(number), None)  # all of a node's bays close at one instant
+        self.gone.add(number)
+        self.changed.discard(number)
 
     def node_now(self, number: int) -> Node:
         idle = self.idle[number]

@@ -1,11 +1,11 @@
 """The simulator's engine (algorithms.md section 13): discrete events on a virtual clock around the service's own planning.
 
 The events of one instant happen in this order: attempts end; ordered stops are done; steps of core tuning and periods of
-watching a node's memory end; profiles are known; jobs arrive; and then a planning is made if one is due. Plans are applied as
-the portal applies them: placed jobs start at once, a job that must stop waits again after `stop_s`, and promises are stored
-with their jobs. A planning is due at the first multiple of `tick_s` after something happened. A re-plan is due at each multiple
-of `replan_s` while jobs are live, if the policy re-plans. One more planning follows at once when the window ran out before the
-idle GPUs did, or when stops that take no time freed promised resources. docs/simulator.md has the rules in full.
+watching a node's memory end; profiles are known; nodes close; jobs arrive; and then a planning is made if one is due. Plans are
+applied as the portal applies them: placed jobs start at once, a job that must stop waits again after `stop_s`, and promises are
+stored with their jobs. A planning is due at the first multiple of `tick_s` after something happened. A re-plan is due at each
+multiple of `replan_s` while jobs are live, if the policy re-plans. One more planning follows at once when the window ran out
+before the idle GPUs did, or when stops that take no time freed promised resources. docs/simulator.md has the rules in full.
 """
 
 from __future__ import annotations
@@ -77,6 +77,9 @@ class Engine:
         self._arrays, self._ineligible = ArrayHistory(), set[int]()
         self._plannings: list[PlanningRecord] = []
         self._announced = self._to_come = self._fruitless = 0
+        for node in world.nodes:
+            if node.closes_s < math.inf:
+                self._announce(node.closes_s, Event.CLOSED, node.id, None)
         for traced in sorted(jobs, key=lambda each: (each.job.submitted_s, each.job.id)):
             self.submit(traced)
 
@@ -147,7 +150,10 @@ class Engine:
             self.simulated.arrive(self.simulated.loads[number], self.now_s)
             self._join(self.simulated.loads[number])
         elif event is Event.WATCHED:
-            return self.simulated.relieve(number, self.now_s)
+            return number in self.simulated.cluster.nodes and self.simulated.relieve(number, self.now_s)
+        elif event is Event.CLOSED:
+            for load in self.simulated.close(number, self.now_s):
+                self._join(load)
         elif event is Event.PROFILED:
             self.simulated.profiles.end(number, self.now_s)
         elif event is Event.END or event is Event.STOPPED:

@@ -65,12 +65,9 @@ class LiveInput:
         )
         for wrong in (*sound_nodes(whole)[1], *take_in(whole).faults):
             raise SimulationError(f"the world is unsound: {wrong}")
-        self._known_types, self._gpus_by_type = known_types(whole, nodes), gpus_by_type(nodes)
-        self.ledger = Ledger(nodes, world.tenants, ())
-        self._never: dict[tuple[object, ...], Why | None] = {}
-        self._foresight = Foresight(self.ledger, self._never)
+        self._known_types = known_types(whole, nodes)
         self._version = simulated.knowing.version
-        self.estimator: Estimator = estimator_for(simulated.knowing.knowledge, world.gpu_speeds, nodes)
+        self._count_nodes()
         self.state = whole
         self._now_s = 0.0
         self._sound_shapes: set[tuple[object, object]] = set()
@@ -79,10 +76,23 @@ class LiveInput:
             tenant.gpu_quota is not None or tenant.core_quota is not None for tenant in world.tenants
         )
 
+    def _count_nodes(self) -> None:
+        """Read the nodes that there are."""
+        simulated, nodes = self._simulated, list(self._simulated.cluster.nodes.values())
+        self._gone, self._gpus_by_type = len(simulated.cluster.gone), gpus_by_type(nodes)
+        self.ledger = Ledger(nodes, simulated.world.tenants, ())
+        self._never: dict[tuple[object, ...], Why | None] = {}
+        self._foresight = Foresight(self.ledger, self._never)
+        self.estimator: Estimator = estimator_for(simulated.knowing.knowledge, simulated.world.gpu_speeds, nodes)
+
     def open(self, now_s: float, arrays: ArrayHistory, replanned_s: float | None = None) -> None:
         """Bring them up to the present time."""
         simulated, cluster, ledger = self._simulated, self._simulated.cluster, self.ledger
         self._now_s = now_s
+        if len(cluster.gone) != self._gone:
+            self._count_nodes()
+            ledger, cluster.changed = self.ledger, set(cluster.nodes)
+            self._by_order_of_arrival = False  # who never fits now did before
         if cluster.has_bays:
             waiting = [job_now(load, simulated, now_s) for load in simulated.waiting.values()]
             promises = (load.promise.shares for load in simulated.promised.values() if load.promise is not None)

@@ -60,9 +60,10 @@ def job_of(load: Load, simulated: SimulatedCluster, now_s: float) -> Job:
     traced, domain = load.traced, load.traced.job.checkpoint_domain
     if load.starts and not simulated.world.shared_storage:  # only where its first part runs or ran
         node = load.checkpoint_node if load.attempt is None else load.attempt.pieces[0].node
-        domain = None if node is None else simulated.cluster.nodes[node].domain
+        domain = None if node is None else simulated.cluster.domains[node]
     return replace(
         traced.job,
+        saves=traced.job.movable,
         cores=traced.job.cores if load.cores is None else load.cores,
         least_cores=load.least_cores,
         wait_s=load.wait_s(now_s),

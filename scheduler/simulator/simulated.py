@@ -34,8 +34,9 @@ class Event(IntEnum):
     TUNED = 2
     WATCHED = 3
     PROFILED = 4
-    ARRIVAL = 5
-    PLANNING = 6
+    CLOSED = 5
+    ARRIVAL = 6
+    PLANNING = 7
 
 
 class SimulatedCluster:
@@ -227,6 +228,24 @@ class SimulatedCluster:
         load.restarts += 1
         load.gave_back = attempt.order is not None and attempt.order.cause == "call-back"
         self._join(load, now_s)
+
+    def close(self, node: int, now_s: float) -> list[Load]:
+        """The node ends: its jobs wait again, those from their start whose work is lost. Returns these jobs."""
+        left = [
+            (load, load.attempt)
+            for load in self.running.values()
+            if load.attempt is not None and any(piece.node == node for piece in load.attempt.pieces)
+        ]
+        for load, attempt in left:
+            self._leave(load, attempt, now_s)
+        self.cluster.close(node)
+        domains = {each.domain for each in self.cluster.nodes.values()}
+        for load, attempt in left:
+            readable = self.world.shared_storage or self.cluster.domains[attempt.pieces[0].node] in domains
+            if not load.traced.job.movable or not readable:
+                load.done, load.checkpoint_node = 0.0, None
+            self._join(load, now_s)
+        return [load for load, _ in left]
 
     def refuse(self, load: Load, now_s: float) -> None:
         """The scheduler cannot plan with the job: it leaves the queue."""

@@ -22,7 +22,8 @@ from scheduler.fairness.priorities import Moment, order
 from scheduler.fairness.reservation import expected_end_s
 from scheduler.model import Chosen, Configuration, Job, Promise, Running, StopOrder
 from scheduler.placement.ledger import Ledger
-from scheduler.placement.work import Work
+from scheduler.placement.work import Work, taken_as_sound
+from scheduler.planning.closing import Closing
 from scheduler.replan import participants
 from scheduler.replan.promises import settle
 
@@ -128,7 +129,7 @@ class Draw:
             self._next = next(self._to_come, None)
         for free in self._exclusive:
             here = (live for live in self._running.values() if any(p.node == free.node.id for p in live.pieces))
-            free.tenants = frozenset(live.tenant for live in here)
+            free.tenants = free.node.only | {live.tenant for live in here}
             self._ledger.note(free.node.id)
 
     def _remove(self, job: int) -> Running:
@@ -165,17 +166,21 @@ class Draw:
         priority = scene.policy.priority(scene.parameters)
         live = tuple(self._running.values())
         cost_s = scene.parameters.restart_cost_s
-        settled = settle(jobs, live, ledger, scene.estimator, now_s=now_s, restart_cost_s=cost_s)
+        closing = Closing(scene.nodes, scene.state.history, age, now_s, cost_s)
+        tied = [closing.tied(job) for job in jobs]
+        settled = settle(
+            tied, closing.live(live, taken_as_sound), ledger, scene.estimator, now_s=now_s, restart_cost_s=cost_s
+        )
         kept = settled.started.keys() | settled.waiting.keys()
-        free = [each for each in order(jobs, priority, moment, age) if each.job.id not in kept]
+        free = closing.queue([each for each in order(jobs, priority, moment, age) if each.job.id not in kept])
         state = replace(scene.state, running=live, replanned_s=self._replanned_s)
         # The virtual clock stands still while the policy places: the forecast's own limit is between the steps.
         means = (ledger, scene.estimator, scene.parameters, self._rng, lambda: 0.0, 1e9, state, now_s)
-        work = Work(free, *means, replan=replan, pays=scene.policy.pays(scene.parameters))
+        work = Work(free, *means, replan=replan, pays=scene.policy.pays(scene.parameters), tied=closing.tied)
         if replan:
             part = participants.taking_part(live, ledger, scene.parameters, now_s, pays=work.pays)
             taken_up, left_out = participants.gather(
-                part, work, rank=lambda own: order(own, priority, moment, age), check=lambda _: None
+                part, work, rank=lambda own: closing.queue(order(own, priority, moment, age)), check=taken_as_sound
             )
             work = replace(work, participants=taken_up, left_out=left_out)
             self._replanned_s = now_s

@@ -2,16 +2,17 @@
 
 A *class* holds the nodes of one type with the same idle GPUs and cores and the same speed class. Some things split it further,
 where they matter: a storage domain that a resumed job of this planning must stay in, software that some job needs, a node that
-takes one tenant at a time, the zone (array and reservations) and the cores left of those reserved for its array. Cores that no
-job could ask for do not matter. Where jobs were measured at speeds of their own, `own` is the number of the nodes with the same
-ones (see `own_speeds`). A *pool* is the supply of a job: a type, a speed class and, for those, the tenant, the domain
-and the zone, and whether its cores are the reserved ones only. A class offers pieces to one or more pools; each job draws on one
-or more. In a re-plan a node on which running jobs may keep their resources is a class of its own; these count as idle, and a
-*pin* offers them to their job only.
+takes one tenant at a time, when it closes, the zone (array and reservations) and the cores left of those reserved for its
+array. Cores that no job could ask for do not matter. Where jobs were measured at speeds of their own, `own` is the number of
+the nodes with the same ones (see `own_speeds`). A *pool* is the supply of a job: a type, a speed class and, for those, the
+tenant, the domain and the zone, and whether its cores are the reserved ones only. A class offers pieces to one or more pools;
+each job draws on one or more. In a re-plan a node on which running jobs may keep their resources is a class of its own; these
+count as idle, and a *pin* offers them to their job only.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -45,6 +46,7 @@ class Pool(NamedTuple):
     offers: tuple[str, ...] = ()  # of the software that these jobs need
     pin: int | None = None  # a running job: only it may use its present pieces on its nodes
     own: int = 0  # the number of its nodes' own speeds
+    ends: int = 0  # how many of the ends that the stage's jobs need are not after its nodes' own
 
     @property
     def home(self) -> Home:
@@ -88,6 +90,7 @@ class ClassKey(NamedTuple):
     software: tuple[str, ...] = ()
     pins: tuple[Pin, ...] = ()
     own: int = 0
+    ends: int = 0
 
     @property
     def home(self) -> Home:
@@ -138,6 +141,7 @@ class Classes:
         self.access: dict[int, Access] = {ranked.job.id: rules.access(ranked) for ranked in asked}
         self.domains = {job.checkpoint_domain for job in jobs if job.checkpoint_domain is not None}
         self._software = {job.software for job in jobs if job.software}
+        self._ends = sorted({job.open_until_s for job in jobs})
         self.tenants = sorted({job.tenant for job in jobs})
         self.most_cores = max((job.cores for job in jobs), default=1)
         self._kinds = set(self.access.values())
@@ -200,9 +204,9 @@ class Classes:
         limited = any(access.limited for access in self._kinds)
         limit = min(cores, ledger.cores_for(node.id, limited=True)) if limited else cores
         offers = tuple(sorted(node.offers & self._software))
-        own = self.own_speeds.own.get(node.id, 0)
+        own, ends = self.own_speeds.own.get(node.id, 0), bisect_right(self._ends, node.closes_s)
         return ClassKey(
-            node.gpu_type or "", speed_class(node), gpus, cores, limit, owner, domain, zone, offers, pins, own
+            node.gpu_type or "", speed_class(node), gpus, cores, limit, owner, domain, zone, offers, pins, own, ends
         )
 
     def _offers(self, key: ClassKey) -> Iterable[tuple[Pool, ...]]:
@@ -211,7 +215,9 @@ class Classes:
         limits = sorted({access.limited for access in self._kinds if access.admits(key.zone)})
         for owner in owners:
             yield tuple(
-                Pool(key.gpu_type, key.speed, owner, domain, key.zone, limited, key.software, own=key.own)
+                Pool(
+                    key.gpu_type, key.speed, owner, domain, key.zone, limited, key.software, own=key.own, ends=key.ends
+                )
                 for domain in domains
                 for limited in limits
             )
@@ -232,12 +238,13 @@ class Classes:
 
     def pools_for(self, job: Job, gpu_type: str) -> list[Pool]:
         """The pools of a type that the job may draw on."""
-        access = self.access[job.id]
+        access, ends = self.access[job.id], bisect_right(self._ends, job.open_until_s)
         return [
             pool
             for pool in self.by_type.get(gpu_type, ())
             if pool.domain == job.checkpoint_domain
             and (not job.software or job.software in pool.offers)
+            and pool.ends >= ends
             and pool.tenant in {None, job.tenant}
             and pool.limited is access.limited
             and access.admits(pool.zone)

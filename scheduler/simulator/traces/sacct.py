@@ -288,7 +288,8 @@ class _Tres:
 DUMP = "JobID,JobName,User,Account,Partition,State,Submit,Start,End,Elapsed,Timelimit,AllocTRES,ReqTRES"
 FORMAT = Format(
     "sacct",
-    f"a Slurm cluster's accounting: `sacct -a -P -S now-7days -o {DUMP}`",
+    f"a Slurm cluster's accounting: `sacct -a -P -S now-7days -o {DUMP}`. `./berth bridge slurm --history 7` reads it, "
+    "and sends it to the laboratory",
     COLUMNS,
     read,
     options=OPTIONS,

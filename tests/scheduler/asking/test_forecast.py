@@ -54,6 +54,14 @@ def test_a_job_that_fits_starts_now_and_the_next_after_it(policy):
     assert 500 < middle < 2000  # about the 1000 s that job 1 is expected to run, by log-normal factors
 
 
+@pytest.mark.parametrize("policy", ["fifo", "hops", "berth", "coda"])
+def test_no_start_is_foretold_on_gpus_that_close_too_soon(policy):
+    nodes = [node(1, 4, closes_s=NOW_S + 900.0), node(2, 4, idle=0, idle_cores=28)]
+    found = predicted(nodes, [job(1, 4, age_s=7200.0)], live=[held(90, 2, 4)], policy=policy)
+    assert found[1][0] > 100, "only when the job on the other node has ended"
+    assert predicted(nodes, [job(1, 4, age_s=300.0)], live=[held(90, 2, 4)], policy=policy)[1] == (0.0, 0.0, 0.0)
+
+
 def test_ends_of_what_runs_and_their_spread():
     """Just started, 600 s expected: the draws spread log-normally about it."""
     earliest, middle, latest = predicted([node(1, 4, idle=0, idle_cores=28)], [job(1, 4)], live=[held(90, 1, 4)])[1]

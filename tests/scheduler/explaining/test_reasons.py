@@ -541,6 +541,37 @@ def _sharing(*gpus, **knobs):
     return make_plan([host], [replace(job(1, 1), part=GpuPart(600, 2048))], **knobs)
 
 
+def closing(**more):
+    made = make_plan([node(1, closes_s=NOW_S + 300.0), node(2, idle=0)], [job(1, 1, age_s=3600.0, **more)])
+    assert decisions_of(made)[1].figures["nodes"] == ["n1"]
+    return made
+
+
+def nodes_close():
+    words = (
+        "The GPUs that are free are given back by 1970-01-12T13:52Z, and this job would probably still run then. "
+        "It saves no checkpoints. If it is shorter, state a shorter time limit; or let it save checkpoints."
+    )
+    return closing(), 1, words
+
+
+def nodes_close_on_who_would_start_anew():
+    words = (
+        "The GPUs that are free are given back by 1970-01-12T13:52Z, and this job would probably still run then. "
+        "It saves no checkpoints, so it would have to start anew. "
+        "If it is shorter, state a shorter time limit; or let it save checkpoints."
+    )
+    return closing(movable=True), 1, words
+
+
+def nodes_close_on_who_saves():
+    words = (
+        "The GPUs that are free are given back by 1970-01-12T13:52Z. "
+        "That is too soon for this job: starting it again elsewhere would cost more than it gets done."
+    )
+    return closing(movable=True, saves=True), 1, words
+
+
 def no_shared_gpu():
     gpus = [PartedGpu(0, 1024), PartedGpu(1, 4096, (Holder(9, 2, "x", 500, 1024),))]
     return (
@@ -616,6 +647,9 @@ CASES = {
     software_on_a_full_node: Reason.SOFTWARE_MISSING,
     software_nowhere: Reason.SOFTWARE_MISSING,
     image_nowhere: Reason.SOFTWARE_MISSING,
+    nodes_close: Reason.NODES_CLOSE,
+    nodes_close_on_who_would_start_anew: Reason.NODES_CLOSE,
+    nodes_close_on_who_saves: Reason.NODES_CLOSE,
     no_shared_gpu: Reason.NO_SHARED_GPU,
     no_shared_gpu_up: Reason.NO_SHARED_GPU,
     sharing_off: Reason.NO_SHARED_GPU,

@@ -30,6 +30,7 @@ BAD_NODES = [
     (node(1, 2, gpu_type=None), "has 2 GPUs and no gpu_type"),
     (node(1, gpus_total=10**30), "gpus_total is 1000"),
     (node(1, gpu_type=7), "gpu_type is 7; it must be a name"),
+    (node(1, closes_s=NAN), "closes_s is nan; it must be a time in seconds, or inf"),
     (node(1, speed=NAN), "its speed factor is nan"),
     (node(1, gpu_type="nan"), "relative speed nan; it must be above 0"),
     (node(1, gpu_type="zero"), "relative speed 0.0"),

@@ -1,5 +1,6 @@
 """The aggregated formulation against the located one, and every plan node by node (algorithms.md section 6)."""
 
+import math
 from dataclasses import dataclass, replace
 from itertools import combinations
 from types import MappingProxyType
@@ -77,6 +78,7 @@ def clusters(draw, *, memory=False, spread=False, quotas=True, exclusive=True):
                 storage_domain=draw(st.sampled_from(("", "nfs"))),
                 offers=frozenset(draw(st.sets(st.sampled_from(("build", "environment:a")), max_size=2))),
                 speed=draw(st.sampled_from((1.0, 1.0, 0.8))),
+                closes_s=draw(st.sampled_from((math.inf, math.inf, 200.0, 900.0))),
                 single_account=alone,
                 trusts_tenants=not alone,
                 tenants=frozenset(draw(st.sets(st.integers(1, 2), max_size=1))) if alone else frozenset(),
@@ -95,6 +97,7 @@ def clusters(draw, *, memory=False, spread=False, quotas=True, exclusive=True):
                 gpu_types=frozenset(draw(st.sets(st.sampled_from("ab"), max_size=1))),
                 checkpoint_domain=draw(st.sampled_from((None, None, None, "nfs"))),
                 software=draw(st.sampled_from(("", "", "", "build", "environment:a"))),
+                open_until_s=draw(st.sampled_from((-math.inf, -math.inf, 100.0, 300.0, 1000.0))),
                 wait_s=float(draw(st.integers(1, 5)) * 60),
             )
         )
