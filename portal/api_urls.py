@@ -3,6 +3,7 @@
 from django.urls import path
 from drf_spectacular.views import SpectacularSwaggerView
 
+from portal.engines import api as engines
 from portal.foundation.api.schema import SchemaView
 from portal.pages.laboratory.api import simulations, traces
 from portal.people.accounts import api as accounts
@@ -71,6 +72,8 @@ urlpatterns = [
     path("nodes/<str:name>/gpus/<int:index>/cordon", cluster.GpuCordonView.as_view(), name="api-gpu-cordon"),
     path("nodes/<str:name>/gpus/<int:index>/resume", cluster.GpuResumeView.as_view(), name="api-gpu-resume"),
     path("nodes/<str:name>/dead", cluster.NodeDeadView.as_view(), name="api-node-dead"),
+    path("engines", engines.EnginesView.as_view(), name="api-engines"),
+    path("engines/<path:name>", engines.EngineView.as_view(), name="api-engine"),
     path("rounds", rounds.RoundsView.as_view(), name="api-rounds"),
     path("rounds/<str:number>", rounds.RoundView.as_view(), name="api-round"),
     path("plannings/<str:number>", rounds.PlanningView.as_view(), name="api-planning"),

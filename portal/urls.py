@@ -7,6 +7,7 @@ from portal.operate.health.gpus import gpu_metrics
 from portal.operate.health.health import healthz, livez
 from portal.operate.health.prometheus import metrics
 from portal.pages.dashboard.console.home import home
+from portal.pages.laboratory.api.bridge import BridgeHistoryView
 
 admin.autodiscover()
 admin.site.index = home
@@ -19,6 +20,8 @@ urlpatterns = [
     path("metrics/gpus", gpu_metrics, name="metrics-gpus"),
     path("api/v1/", include("portal.api_urls")),
     path("api/agent/v1/", include("portal.nodes.urls")),
+    path("api/bridge/v1/history", BridgeHistoryView.as_view(), name="bridge-history"),
+    path("api/bridge/v1/", include("portal.nodes.bridge_urls")),
     path("", include("portal.pages.registry")),
 ]
 

@@ -22,7 +22,9 @@ CONVERTER = re.compile(r"<\w+:(\w+)>")
 ARGUMENTS: dict[str, tuple[str, Readers]] = {
     "jobs/<str:number>": ("{running}", "tenant"),
     "cluster/<str:name>": ("{node}", "signed in"),
+    "cluster/engines/<int:number>": ("{engine_number}", "signed in"),
     "nodes/<str:name>": ("{node}", "signed in"),
+    "engines/<path:name>": ("{engine}", "signed in"),
     "rounds/plannings/<int:number>": ("{planning}", "signed in"),
     "plannings/<str:number>": ("{planning}", "signed in"),
     "rounds/<str:number>": ("{round}", "signed in"),
@@ -75,7 +77,8 @@ EXAMPLES: dict[str, list[Example]] = {
     "queue": [PLAIN, Example(" list", "fragment=list")],
     "cluster-board": [PLAIN, Example(" 24 h", "h=24")],
     "cluster-rows": [Example("", "by=type&group={gpu_type}")],
-    "cluster-fragment": each("name", "free nodes starts"),
+    "cluster-fragment": each("name", "free nodes engines starts"),
+    "engine-fragment": each("fragment", "head now"),
     "node-fragment": each("fragment", "now gpus happened card"),
     "node-figure": each("figure", "gpu gpu-memory power temperature cores memory network disk"),
     "sharing-curve": [],  # of a proposal, and none was trained

@@ -13,6 +13,7 @@ from portal.operate.health.health import health
 from portal.work.jobs.imports.options import OPTIONS
 from scheduler.model import Reason
 from workers.agent.settings import SETTINGS, flag_of, variable_of
+from workers.bridge import settings as bridge
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -67,7 +68,7 @@ FOREIGN = set(
 
 
 def test_commands_exist():
-    known = {*runpy.run_path(str(ROOT / "berth"))["COMMANDS"], *VERBS, "node", "help"}
+    known = {*runpy.run_path(str(ROOT / "berth"))["COMMANDS"], *VERBS, "node", "bridge", "help"}
     assert missing(r"\./berth ([a-z-]+)", known.__contains__) == {}
     assert {"join_token", "bench"} <= set(get_commands())
     assert missing(r"\./berth manage ([a-z_]+)", get_commands().__contains__) == {}
@@ -80,7 +81,7 @@ def test_paths_exist():
 
 
 def test_flags_exist():
-    agents = {flag_of(setting) for setting in SETTINGS} | {"--join"}
+    agents = {flag_of(setting) for setting in SETTINGS} | {"--join"} | {bridge.flag(each) for each in bridge.SETTINGS}
     campaign = re.findall(r'"(--[a-z]+)"', (ROOT / "tests/system/campaign/__main__.py").read_text())
     sbatch = {f"--{name}" for name in OPTIONS}
     known = {*agents, *FOREIGN, *QUOTED, *campaign, *sbatch, *OF_TESTS}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
+import zlib
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -14,6 +16,14 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
+    from workers.protocol.engine import (
+        EngineDescription,
+        Enrolled,
+        ExchangeAnswer,
+        ExchangeBody,
+        HistoryAnswer,
+        HistoryHead,
+    )
     from workers.protocol.inventory import Inventory
     from workers.protocol.wire import (
         ArtefactsAnswer,
@@ -37,6 +47,7 @@ if TYPE_CHECKING:
 
 _PREFIX = "/api/agent/v1/"
 _TIMEOUT_S = 15.0
+_HISTORY_S = 300.0
 _CHECKED_BYTES_S = 100e6
 
 
@@ -55,6 +66,9 @@ SEEN: dict[str, dict[str, type | tuple[type, ...]]] = {
     "artefacts/piece": {"next_offset": int},
     "logs": {"next_offset": int},
     "logs/together": {"pieces": list},
+    "attach": {"engine": str, "token": str},
+    "exchange": {"period_s": NUMBER, **dict.fromkeys(("submit", "follow", "stop"), list)},
+    "history": {"page": str, "owner": str, "jobs": int},
 }
 """Fields that an answer has at least. A proxy between may answer for the portal, with JSON of its own."""
 
@@ -173,9 +187,11 @@ def _skew_s(response: httpx2.Response, begun: float) -> float | None:
 class Portal:
     """One node's view of the portal. Every call raises PortalAwayError or PortalRefusedError."""
 
+    prefix = _PREFIX
+
     def __init__(self, url: str, *, token: str, verify: ssl.SSLContext | bool) -> None:
         self._http = httpx2.AsyncClient(
-            base_url=url + _PREFIX,
+            base_url=url + self.prefix,
             headers={"Authorization": f"Bearer {token}"},
             timeout=_TIMEOUT_S,
             verify=verify,
@@ -287,3 +303,26 @@ class Portal:
             if refusal.status != 409:
                 raise
             return _told_at(refusal), False
+
+
+class BridgePortal(Portal):
+    """A bridge's view of the portal (docs/bridge-protocol.md)."""
+
+    prefix = "/api/bridge/v1/"
+
+    async def attach(self, description: EngineDescription) -> Enrolled:
+        answer: Enrolled = await self._call("POST", "attach", json=description)
+        return answer
+
+    async def exchange(self, body: ExchangeBody) -> ExchangeAnswer:
+        answer: ExchangeAnswer = await self._call("POST", "exchange", json=body)
+        return answer
+
+    async def history(self, head: HistoryHead, records: str) -> HistoryAnswer:
+        """Send past jobs to the laboratory, once. It reads all of them before it answers."""
+        content = zlib.compress(f"{json.dumps(head)}\n{records}".encode())
+        headers = {"Content-Type": "application/octet-stream"}
+        answer: HistoryAnswer = await self._call(
+            "POST", "history", content=content, headers=headers, timeout=_HISTORY_S
+        )
+        return answer

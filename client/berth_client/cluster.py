@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from berth_client.rest import Rest, operation
 
 if TYPE_CHECKING:
-    from berth_client.shapes import Me, Node, NodeDetail, Page
+    from berth_client.shapes import Engine, EngineDetail, Me, Node, NodeDetail, Page
 
 
 class Cluster(Rest):
@@ -43,6 +43,19 @@ class Cluster(Rest):
 
     @operation("POST", "/nodes/{name}/gpus/{index}/resume")
     def gpus_resume(self, name: str, index: int) -> NodeDetail: ...
+
+    @operation("GET", "/engines")
+    def engines_list(
+        self,
+        *,
+        ordering: str | None = None,
+        after: str | None = None,
+        page: int | None = None,
+        page_size: int | None = None,
+    ) -> Page[Engine]: ...
+
+    @operation("GET", "/engines/{name}")
+    def engines_show(self, name: str) -> EngineDetail: ...
 
     @operation("GET", "/rounds")
     def rounds_list(

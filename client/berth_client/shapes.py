@@ -388,6 +388,42 @@ class NodeDetail(Node):
     events: list[dict[str, Any]]
 
 
+class Engine(TypedDict):
+    """A partition of another scheduler."""
+
+    name: str
+    kind: str
+    cluster: str
+    partition: str
+    form: str
+    version: str
+    capabilities: list[str]
+    state: str
+    silent_since: str | None
+    gpus: int
+    gpus_held: int
+    gpus_others: int
+    gpus_free: int
+    gpus_out: int
+    gpus_max: int
+    gpus_per_pilot: int
+    limit_s: int
+    idle_s: int
+    tenant: str | None
+    last_contact_at: str | None
+    nodes_at: str | None
+
+
+class EngineDetail(Engine):
+    """One partition: also its nodes, and the jobs there that are Berth's."""
+
+    nodes: list[dict[str, Any]]
+    orders: list[dict[str, Any]]
+    away_reason: str
+    refused_at: str | None
+    refused_reason: str
+
+
 class Use(TypedDict):
     """`quota` None: no limit."""
 

@@ -91,6 +91,13 @@ class NamedEnvironmentAdmin(ConsoleAdmin):
         adopt(obj, made)
 
 
+def portal_here(request: HttpRequest) -> dict[str, Any]:
+    """Return `url`, the portal's address for others, and `mode`, as of `join_line`."""
+    mode = read_json(Layout.at(settings.DATA_DIR).mode) or {}
+    url = mode.get("base_url") or settings.BASE_URL or request.build_absolute_uri("/").rstrip("/")
+    return {"url": url, "mode": mode}
+
+
 class JoinTokenForm(ConsoleForm):
     name = forms.CharField(
         required=False,
@@ -147,7 +154,6 @@ class JoinTokenAdmin(ConsoleAdmin):
             made, secret = joining.join_token_create(
                 actor=request.user, name=values["name"], expires_in_s=values["hours"] * 3600, uses=values["uses"]
             )
-            mode = read_json(Layout.at(settings.DATA_DIR).mode) or {}
-            url = mode.get("base_url") or settings.BASE_URL or request.build_absolute_uri("/").rstrip("/")
-            context |= {"made": made, "line": join_line(url=url, mode=mode, secret=secret, name=values["name"])}
+            line = join_line(**portal_here(request), secret=secret, name=values["name"])
+            context |= {"made": made, "line": line}
         return TemplateResponse(request, "admin/join_token.html", context)

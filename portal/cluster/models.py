@@ -73,6 +73,14 @@ class NodeQuerySet(models.QuerySet):
     def alive(self) -> NodeQuerySet:
         return self.filter(dead_at=None)
 
+    def listed(self) -> NodeQuerySet:
+        """All but those that left, as at the end of an allocation: only their own pages show them."""
+        return self.filter(left_at=None)
+
+    def possible(self) -> NodeQuerySet:
+        """Those that are alive, and allocations that are over: such may come again when jobs need them."""
+        return self.filter(models.Q(dead_at=None) | models.Q(is_allocation=True, left_at__isnull=False))
+
     def with_type(self, name: str) -> NodeQuerySet:
         """Those that have GPUs of the type, of their own type or beside it."""
         beside = Gpu.objects.present().filter(node=models.OuterRef("pk"), gpu_type__name=name)
@@ -101,6 +109,12 @@ class Node(models.Model):
     token_revoked_at = models.DateTimeField(null=True, blank=True)
     registered_at = models.DateTimeField(auto_now_add=True)
     joined_with = models.ForeignKey("JoinToken", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    is_allocation = models.BooleanField(
+        default=False, help_text="It is held by a job of another scheduler, and goes with it."
+    )
+    only_tenant = models.ForeignKey(
+        "tenants.Tenant", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
     greeted_at = models.DateTimeField(null=True, blank=True, help_text="The first hello: its agent has kept its token.")
     # No index: it changes every few seconds, and Postgres would then write each index of the row again.
     last_contact_at = models.DateTimeField(null=True, blank=True)
@@ -112,6 +126,9 @@ class Node(models.Model):
     dead_at = models.DateTimeField(null=True, blank=True, help_text="Declared dead by an operator, or left.")
     left_at = models.DateTimeField(
         null=True, blank=True, help_text="Its agent ended with its parts, as at the end of an allocation."
+    )
+    ends_at = models.DateTimeField(
+        null=True, blank=True, help_text="From then on its jobs are stopped, as at the end of an allocation."
     )
     revision = models.PositiveBigIntegerField(default=1)
     refused_messages = models.PositiveBigIntegerField(default=0, help_text="Outdated messages that were refused.")
@@ -254,6 +271,7 @@ class JoinToken(models.Model):
     digest = models.CharField(max_length=64, unique=True, editable=False)
     node_name = models.CharField(max_length=100, blank=True, help_text="Only this node may use it; empty: any name.")
     uses_left = models.PositiveIntegerField(default=1)
+    takes_over = models.BooleanField(default=False, help_text="It may take the name of an allocation that is over.")
     expires_at = models.DateTimeField()
     created_at = models.DateTimeField(auto_now_add=True)
     created_by = models.ForeignKey("tenants.User", null=True, on_delete=models.SET_NULL, related_name="+")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from django.db.models import Count, Exists, Max, OuterRef, Prefetch
 
+from portal.cluster import followers
 from portal.cluster.gpu_states import ONE_EACH, instance_of, only_instances
 from portal.cluster.models import Gpu, GpuType, NamedEnvironment, Node, NodeEvent
 from portal.foundation.errors import BerthError, NotFound
@@ -31,8 +32,8 @@ TOLD_AT_LENGTH = "isolation links software memory_traffic problems live findings
 
 
 def nodes_listed_for(user: User) -> Any:
-    """Return the same for a list of them: without what an agent tells at length, of which a list shows nothing."""
-    return nodes_visible_to(user).defer(*TOLD_AT_LENGTH)
+    """Return the same for a list of them, without nodes that left, and without the columns that are long."""
+    return nodes_visible_to(user).listed().defer(*TOLD_AT_LENGTH)
 
 
 def node_get(*, user: User, name: str) -> Node:
@@ -84,7 +85,7 @@ def capacity_check(*, gpus: Sequence[int], gpu_types: Sequence[str], cores: int 
             raise BerthError(
                 "unknown_gpu_type", f"No GPU type {name!r} here; known: {', '.join(sorted(known))}.", field="gpu_types"
             )
-    nodes = list(Node.objects.alive().only("cores", "memory_mib"))
+    nodes = list(Node.objects.possible().only("cores", "memory_mib"))
     if not nodes:
         return
     smallest = min(gpus)
@@ -106,7 +107,7 @@ def gpu_memory_check(*, gpu_types: Sequence[str], memory_mib: int | None) -> Non
     """Refuse a part of a GPU that no GPU of an allowed type has the memory for; an empty registry refuses nothing."""
     if memory_mib is None:
         return
-    alive = Gpu.objects.present().filter(node__dead_at=None).with_type().order_by()
+    alive = Gpu.objects.present().filter(node__in=Node.objects.possible()).with_type().order_by()
     alive = alive.filter(type_name__in=gpu_types) if gpu_types else alive
     most = alive.aggregate(most=Max("memory_mib"))["most"]
     if most is not None and memory_mib > most:
@@ -116,7 +117,7 @@ def gpu_memory_check(*, gpu_types: Sequence[str], memory_mib: int | None) -> Non
 
 def software_offered() -> list[dict[str, Any]]:
     """Return the software that each living node reports."""
-    return list(Node.objects.alive().values_list("software", flat=True))
+    return list(Node.objects.possible().values_list("software", flat=True))
 
 
 def software_told() -> dict[str, dict[str, Any]]:
@@ -130,9 +131,13 @@ def environments_named() -> dict[str, str]:
 
 
 def _gpus_check(*, need: int, gpu_types: Sequence[str]) -> None:
-    alive = Gpu.objects.present().filter(node__dead_at=None).with_type().exclude(type_name=None).order_by()
-    by_type = dict(alive.values_list("type_name").annotate(n=Count("pk")))
-    if not by_type and not Node.objects.alive().exclude(gpu_type=None).exists():
+    alive = Gpu.objects.present().filter(node__dead_at=None, node__is_allocation=False)
+    by_type = Counter(
+        dict(alive.with_type().exclude(type_name=None).order_by().values_list("type_name").annotate(n=Count("pk")))
+    )
+    for engine in followers.gpus_may_come():
+        by_type.update(engine)
+    if not by_type and not Node.objects.possible().exclude(gpu_type=None).exists():
         raise BerthError("unsatisfiable", "No node here has a GPU; ask for gpus: 0.", field="gpus")
     allowed = [name for name in by_type if not gpu_types or name in gpu_types]
     most = max((by_type[name] for name in allowed if need == 1 or not instance_of(name)), default=0)
@@ -149,9 +154,9 @@ def _gpus_check(*, need: int, gpu_types: Sequence[str]) -> None:
 
 
 def gpu_type_names() -> list[str]:
-    """Return the GPU types that some living node has."""
-    beside = Gpu.objects.filter(gpu_type=OuterRef("pk"), node__dead_at=None)
-    own = Node.objects.alive().filter(gpu_type=OuterRef("pk"))
+    """Return the GPU types that some living node has, or an allocation that may come again."""
+    beside = Gpu.objects.filter(gpu_type=OuterRef("pk"), node__in=Node.objects.possible())
+    own = Node.objects.possible().filter(gpu_type=OuterRef("pk"))
     return list(GpuType.objects.filter(Exists(own) | Exists(beside)).values_list("name", flat=True))
 
 

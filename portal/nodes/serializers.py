@@ -325,6 +325,12 @@ class Inventory(serializers.Serializer):
     cores = serializers.IntegerField(min_value=1, max_value=65536)
     memory_mib = serializers.IntegerField(min_value=1, max_value=2**39)
     storage_domain = serializers.CharField(max_length=100, allow_null=True, required=False)
+    ends_at = Number(
+        required=False,
+        min_value=0,
+        max_value=1e11,
+        help_text="From then on its jobs are stopped, as at the end of an allocation; absent: it stays.",
+    )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         inventory_check(attrs)

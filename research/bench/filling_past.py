@@ -15,7 +15,10 @@ import numpy as np
 from django.utils import timezone
 
 from portal.cluster.models import Gpu, Node, NodeEvent
+from portal.cluster.services.joining import join_token_create
 from portal.cluster.telemetry import telemetry_store
+from portal.engines.models import Engine, EngineJob
+from portal.engines.services import engine_attach, engine_seen
 from portal.pages.laboratory.checking import SimulationOrder
 from portal.pages.laboratory.run.worker import simulation_next
 from portal.pages.laboratory.services import simulation_order, trace_add
@@ -28,6 +31,8 @@ from portal.work.jobs.states import JobState
 from portal.work.sweeps.models import TaskMetric, TaskReading
 from research.bench.filling import BATCH
 from research.bench.filling_ended import DAYS, ended_fill
+from research.workloads.partitions import DESCRIPTION, EXCHANGE
+from research.workloads.partitions import node as partition_node
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +62,10 @@ def past_fill(*, jobs: int, seed: int) -> dict[str, Any]:
     for job in filter(None, (running, waiting, done, array)):
         JobPayload.objects.create(job=job, command="python train.py", description={"command": "python train.py"})
     node = _measured(running, now)
+    engine = _partition(nodes)
     return {
+        "engine": engine.name,
+        "engine_number": engine.pk,
         "running": running.number if running else done.number,
         "waiting": waiting.number,
         "ended": done.number,
@@ -68,6 +76,26 @@ def past_fill(*, jobs: int, seed: int) -> dict[str, Any]:
         "gpu_type": "a",
         "tenant": people[0][0].name,
     }
+
+
+def _partition(nodes: Sequence[Node]) -> Engine:
+    """Attach a partition of Slurm whose nodes are as many as the cluster's; a tenth of these are pilots in it."""
+    engine, _ = engine_attach(join_secret=join_token_create(actor=None)[1], description=DESCRIPTION)
+    hosts = [partition_node(node.name, busy=place % 5) for place, node in enumerate(nodes)]
+    engine_seen(engine=engine, body=EXCHANGE | {"nodes": hosts})
+    EngineJob.objects.bulk_create(
+        EngineJob(
+            engine=engine,
+            name=f"berth-pilot-{node.pk}",
+            ticket=str(node.pk),
+            state=EngineJob.State.RUNNING,
+            gpus=4,
+            host=node.name,
+            node=node,
+        )
+        for node in nodes[::10]
+    )
+    return engine
 
 
 def _array(submitter: Any, size: int, nodes: Sequence[Node], now: datetime) -> Job:

@@ -73,7 +73,7 @@ def main(argv: list[str]) -> int:
     """Take the pictures. Whatever ends this, a signal included, ends the demo that it started."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "research.settings")
     django.setup()
-    known = pages_all()
+    known = tuple(page for page in pages_all() if "{engine_number}" not in page.path)  # the demo has none
     arguments = _parser([page.name for page in known]).parse_args(argv)
     for number in STOPPING:
         signal.signal(number, _stop)

@@ -36,6 +36,8 @@ SHAPES = {
     "Explanation": shapes.Explanation,
     "Node": shapes.Node,
     "NodeDetail": shapes.NodeDetail,
+    "Engine": shapes.Engine,
+    "EngineDetail": shapes.EngineDetail,
     "Me": shapes.Me,
     "MyTenant": shapes.MyTenant,
     "MyToken": shapes.MyToken,

@@ -108,15 +108,19 @@ def test_it_has_what_the_job_was_given_and_a_cancelled_job_runs_again_at_once(be
 
 
 def test_it_leaves_before_the_end_that_slurm_tells(berth, slurm, stub, tenant):
-    number = pilot(berth, slurm, stub, "ends", "--leave-s", "40", asks=["--gres=gpu:1", "--time=1"])
+    number = pilot(berth, slurm, stub, "ends", "--leave-s", "15", asks=["--gres=gpu:1", "--time=1"])
     wait_up(berth, slurm, tenant, number, "ends")
-    job = tenant.submit(TRAINS, gpus=1, gpu_types=[node(tenant, "ends")["gpu_type"]], **ONE_CORE, restartable=True)
+    asks = {"gpus": 1, "gpu_types": [node(tenant, "ends")["gpu_type"]], **ONE_CORE}
+    long = tenant.submit("sleep 600", **asks, expected_duration_s=600)
+    berth.wait(lambda: tenant.job(long)["reason"] == "nodes-close", limit_s=20.0, what="a job that is too long to wait")
+    job = tenant.submit(TRAINS, **asks, restartable=True, expected_duration_s=1)
     tenant.wait_log(job, "of Slurm")
     berth.wait(lambda: node(tenant, "ends")["health"] == "dead", limit_s=90.0, what="the node to leave")
     slurm.wait(number, "COMPLETED")
     assert "saved" in tenant.log_whole(job, "stdout")
     assert tenant.job(job)["attempts"][0]["state"] == "PREEMPTED"
-    tenant.act(job, "cancel")
+    for each in (job, long):
+        tenant.act(each, "cancel")
 
 
 def test_gpus_that_may_be_others_are_refused(berth, slurm, stub, tenant):

@@ -90,6 +90,7 @@ class Agent:
         self._parts = Parts(tools, tenant_file=tenant_file, trust_tenants=trusts, artefacts_wait_s=wait_s)
         measuring.on_over = self._parts.end_over_grant
         self._hello: Hello | None = None
+        self._end_sent: float | None = None
         self._revision = -1
         where, reserve = [self._journal.root, settings.storage_dir], self._journal.reserve
         self._disk = NodeDisk(where, mark_mib=settings.disk_low_mib, reserve=reserve)
@@ -108,6 +109,7 @@ class Agent:
             reporter=self._reporter,
             health=self._health,
             boot_id=self._inventory["boot_id"],
+            closes_at=self._inventory.get("ends_at"),
         )
 
     def _tools_make(self) -> Tools:
@@ -226,8 +228,11 @@ class Agent:
     async def _say_hello(self) -> None:
         offer = self._software.offer
         self._inventory["software"] = offer.to_wire()
+        if self.leaving and self.leaving.closes_at is not None:
+            self._inventory["ends_at"] = self.leaving.closes_at
         hello = await self._portal.hello(self._inventory)
         self._hello, self._software.sent = hello, self._inventory["software"]
+        self._end_sent = self._inventory.get("ends_at")
         means = self._means.with_software(offer)
         self._measuring.known = hello["measures"]
         self._shipper.together_bytes = hello.get("logs_together_bytes", 0)
@@ -278,6 +283,8 @@ class Agent:
         return self._hello["report_period_s"] if self._hello else 5.0
 
     async def _report(self) -> None:
+        if self.leaving and self.leaving.closes_at != self._end_sent:
+            await self._say_hello()
         await self._reporter.exchange()
         await self._reporter.wait(self._report_period_s())
 

@@ -117,6 +117,13 @@ def end_ask(job: str) -> float | None:
     return float(text) if text.isdecimal() and int(text) > time.time() - 86_400 else None
 
 
+def closes_ask(system: str, leave_s: float) -> float | None:
+    """Return from when on the agent stops its parts, Unix seconds: `leave_s` before the end. None: no end is known."""
+    found = allocation_read(system)
+    ends_at = end_ask(found.job) if found is not None and found.job else None
+    return None if ends_at is None else ends_at - leave_s
+
+
 def kill_wait_ask() -> float | None:
     """Return the seconds from Slurm's SIGTERM to its SIGKILL; None where Slurm does not answer. It may take seconds."""
     found = re.search(r"^KillWait\s*=\s*(\d+)", _said("scontrol", "show", "config"), re.MULTILINE)

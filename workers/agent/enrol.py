@@ -13,6 +13,7 @@ import ssl
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from workers.agent.allocation import OFF
 from workers.agent.settings import AgentSettings, SettingError
 from workers.portal_client import Backoff, Portal, PortalAwayError, PortalRefusedError
 from workers.system import log
@@ -146,4 +147,6 @@ async def enrol(settings: AgentSettings, inventory: Inventory) -> tuple[str, ssl
         known = {"url": settings.url, "node": answer["node"], "name": answer["name"], "token": answer["token"]}
         write_json(path, known)
         log.info("registered", name=answer["name"])
+    if settings.allocation != OFF and isinstance(name := known.get("name"), str):
+        inventory["name"] = name  # the portal's, where an allocation that may live still has the other
     return known["token"], verify

@@ -12,7 +12,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from workers.agent.allocation import allocation_read, end_ask, kill_wait_ask
+from workers.agent.allocation import SLURM, closes_ask, kill_wait_ask
 from workers.portal_client import PortalAwayError, PortalRefusedError
 from workers.system import log
 
@@ -45,29 +45,30 @@ class Leaving:
         reporter: Reporter,
         health: NodeHealth,
         boot_id: str,
+        closes_at: float | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         self._settings, self._portal, self._journal = settings, portal, journal
         self._reporter, self._health, self._boot_id, self._now = reporter, health, boot_id, now
         self._killed_in_s = math.inf
+        self.closes_at = closes_at
+        """From when on it stops its parts, Unix seconds, as Slurm said last; None: no end is known."""
         self.told = asyncio.Event()
         """Set at SIGTERM."""
 
     async def wait(self) -> str:
         """Return why to leave, when it is time. An end may be moved, so Slurm is asked again, also when it seems reached."""
-        found = allocation_read(self._settings.allocation)
-        job = found.job if found is not None else ""
-        ends_at: float | None = None
-        if job:
+        system, leave_s = self._settings.allocation, self._settings.leave_s
+        if system == SLURM:
             self._killed_in_s = (await asyncio.to_thread(kill_wait_ask) or math.inf) - KILL_EARLY_S
         while not self.told.is_set():
-            if job:
-                ends_at = await asyncio.to_thread(end_ask, job) or ends_at
-            left_s = ASK_AGAIN_S if ends_at is None else ends_at - self._settings.leave_s - self._now()
+            if system == SLURM:
+                self.closes_at = await asyncio.to_thread(closes_ask, system, leave_s) or self.closes_at
+            left_s = ASK_AGAIN_S if self.closes_at is None else self.closes_at - self._now()
             if left_s <= 0:
                 return ENDS
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(left_s, ASK_AGAIN_S) if job else None):
+                async with asyncio.timeout(min(left_s, ASK_AGAIN_S) if system == SLURM else None):
                     await self.told.wait()
         return ENDED
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from workers.agent import alive
 from workers.agent.agent import Agent
 from workers.agent.alive import HeldError, agent_end, hold_agent
-from workers.agent.allocation import OFF
+from workers.agent.allocation import OFF, closes_ask
 from workers.agent.enrol import EnrolError, TrustError, enrol
 from workers.agent.inventory import Software, software_find
 from workers.agent.isolation import Means, isolation_find, walls_of
@@ -85,6 +85,8 @@ async def _serve_alive(settings: AgentSettings) -> None:
         log.warning("isolation of jobs", files=isolation["files"], signals=isolation["signals"], why=isolation["why"])
     software = Software(software_find(settings), closed=walls_of(settings).closed)
     inventory["software"] = software.offer.to_wire()
+    if (ends_at := await asyncio.to_thread(closes_ask, settings.allocation, settings.leave_s)) is not None:
+        inventory["ends_at"] = ends_at
     token, verify = await enrol(settings, inventory)
     portal = Portal(settings.url, token=token, verify=verify)
     measuring = Measuring(sources=sources, files=files, mps=settings.mps_pipes)

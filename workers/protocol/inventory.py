@@ -89,3 +89,4 @@ class Inventory(TypedDict):
     cores: int
     memory_mib: int
     storage_domain: str | None
+    ends_at: NotRequired[float]  # from then on its jobs are stopped, as at the end of an allocation; absent: it stays

@@ -6,7 +6,8 @@ import math
 import secrets
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
@@ -17,6 +18,7 @@ from portal.cluster import followers
 from portal.cluster.gpu_states import instance_of
 from portal.cluster.models import Gpu, GpuType, JoinToken, Node, NodeEvent
 from portal.cluster.services.contact import arrival_tell
+from portal.foundation.environment import env
 from portal.foundation.errors import BerthError, Conflict
 from portal.foundation.events.services import plan_nudge
 from portal.people.tenants.services import audit_record, secret_digest
@@ -30,14 +32,15 @@ def join_line(*, url: str, mode: Mapping[str, Any], secret: str, name: str) -> s
 
     `mode` is what `./berth up` wrote of itself (empty elsewhere).
     """
-    words = ["./berth", "node", "--join", url, "--token", secret]
-    if name:
-        words += ["--name", name]
+    words = ["./berth", "node", "--join", url, "--token", secret, *(["--name", name] if name else [])]
+    return shlex.join([*words, *trust_flags(url=url, mode=mode)])
+
+
+def trust_flags(*, url: str, mode: Mapping[str, Any]) -> list[str]:
+    """Return the flags by which a node or a bridge trusts this portal."""
     if mode.get("ca_sha256"):
-        words += ["--ca-sha256", mode["ca_sha256"]]
-    elif url.startswith("http://"):
-        words.append("--insecure")
-    return shlex.join(words)
+        return ["--ca-sha256", mode["ca_sha256"]]
+    return ["--insecure"] if url.startswith("http://") else []
 
 
 CORDON = ("cordoned_at", "cordon_check", "cordon_reason", "cordon_remedy")
@@ -105,27 +108,44 @@ def gpu_type_upsert(
 @transaction.atomic
 def node_register(*, join_secret: str, inventory: Mapping[str, Any]) -> tuple[Node, str]:
     """Make a node from a join token and its inventory; return it with its own token."""
+    row, known = _join_token_use(join_secret, name=inventory["name"])
+    if known is not None and row.takes_over and not is_over(known):
+        inventory, known = _named_anew(inventory)
     name = inventory["name"]
-    row, known = _join_token_use(join_secret, name=name)
     secret = NODE_PREFIX + secrets.token_urlsafe(32)
     values = _inventory_values(inventory, known) | {
         "token_digest": secret_digest(secret),
         "token_revoked_at": None,
         "joined_with": row,
+        "is_allocation": row.takes_over,
         "greeted_at": None,
         "last_contact_at": timezone.now(),
         "dead_at": None,
         "left_at": None,
     }
-    if known and known.boot_id != inventory["boot_id"]:
-        followers.node_lost(node=known, detail=f"{name} joined again after a reboot")
+    if known and (row.takes_over or known.boot_id != inventory["boot_id"]):
+        followers.node_lost(node=known, detail=f"{name} joined again")
     node, created = Node.objects.update_or_create(name=name, defaults=values)
     _gpus_sync(node=node, gpus=_typed(inventory))
     NodeEvent.objects.create(node=node, kind="registered" if created else "registered again")
     audit_record(actor=row.created_by, action="node.register", target=f"node:{node.pk}", detail={"name": name})
     followers.node_described(node=node)
+    followers.node_joined(node=node, join_token=row)
     arrival_tell()
     return node, secret
+
+
+def join_token_spend(secret: str) -> JoinToken:
+    """Lock a join token that is for any name, and count one use of it. Raises BerthError (401)."""
+    row = JoinToken.objects.select_for_update().filter(digest=secret_digest(secret), node_name="").first()
+    if row is None or row.expires_at < timezone.now() or row.uses_left < 1:
+        raise _no_use()
+    JoinToken.objects.filter(pk=row.pk).update(uses_left=F("uses_left") - 1)
+    return row
+
+
+def _no_use() -> BerthError:
+    return BerthError("bad_token", "This join token is unknown, used up or expired; make a new one.", status=401)
 
 
 def _join_token_use(secret: str, *, name: str) -> tuple[JoinToken, Node | None]:
@@ -138,14 +158,14 @@ def _join_token_use(secret: str, *, name: str) -> tuple[JoinToken, Node | None]:
     # An agent that died before it kept the answer asks again with the same join token: that is the same joining.
     again = row is not None and known is not None and known.joined_with_id == row.pk and known.greeted_at is None
     if row is None or row.expires_at < timezone.now() or (row.uses_left < 1 and not again):
-        raise BerthError("bad_token", "This join token is unknown, used up or expired; make a new one.", status=401)
+        raise _no_use()
     if row.node_name and row.node_name != name:
         raise BerthError(
             "bad_token",
             f"This join token is for node {row.node_name}, not {name}: start it with --name {row.node_name}.",
             status=401,
         )
-    if known and known.token_revoked_at is None and not again:
+    if known and known.token_revoked_at is None and not again and not (row.takes_over and known.is_allocation):
         raise Conflict(
             "name_taken",
             f"There is a node {name} already. Start this agent with another --name, or revoke that node's token first.",
@@ -154,6 +174,26 @@ def _join_token_use(secret: str, *, name: str) -> tuple[JoinToken, Node | None]:
     if not again:
         JoinToken.objects.filter(pk=row.pk).update(uses_left=F("uses_left") - 1)
     return row, known
+
+
+def is_over(known: Node) -> bool:
+    """Say whether nothing of an allocation lives: it has left, or all its leases are over.
+
+    The other scheduler may have forgotten an allocation that still runs, so its word that the GPUs are free is not enough.
+    """
+    leases = timedelta(seconds=env("BERTH_LEASE_S") + env("BERTH_LEASE_GRACE_S"))
+    silent = known.last_contact_at is None or known.last_contact_at < timezone.now() - leases
+    return known.left_at is not None or silent
+
+
+def _named_anew(inventory: Mapping[str, Any]) -> tuple[Mapping[str, Any], Node | None]:
+    """Return the inventory under a name that no allocation has now, and the node that had it before."""
+    for number in count(2):
+        name = f"{inventory['name']}.{number}"
+        known = Node.objects.filter(name=name).first()
+        if known is None or (known.is_allocation and is_over(known)):
+            return {**inventory, "name": name}, known
+    raise AssertionError
 
 
 def _inventory_values(inventory: Mapping[str, Any], known: Node | None) -> dict[str, Any]:
@@ -173,6 +213,7 @@ def _inventory_values(inventory: Mapping[str, Any], known: Node | None) -> dict[
         "cores": inventory["cores"],
         "memory_mib": inventory["memory_mib"],
         "storage_domain": inventory.get("storage_domain") or f"node:{inventory['name']}",
+        "ends_at": datetime.fromtimestamp(inventory["ends_at"], UTC) if "ends_at" in inventory else None,
     }
 
 

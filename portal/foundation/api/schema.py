@@ -62,6 +62,14 @@ class NodeScheme(OpenApiAuthenticationExtension):
         return {"type": "http", "scheme": "bearer", "description": "A node's own token, for its agent only."}
 
 
+class BridgeScheme(OpenApiAuthenticationExtension):
+    target_class = "portal.nodes.bridge.BridgeToken"
+    name = "bridge"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "description": "A bridge's own token, for its partition only."}
+
+
 class ErrorBody(serializers.Serializer):
     code = serializers.CharField(help_text="A word for programs. A code never changes its meaning.")
     field = serializers.CharField(allow_null=True, help_text="The field that is wrong; null: the request as a whole.")

@@ -256,6 +256,12 @@ def test_a_nodes_problems_are_the_operators_to_see(cluster, client):
 
 
 class TestLeave:
+    def test_an_end_is_that_of_the_last_hello(self, cluster):
+        said = given.inventory(cluster.node)
+        for ends_at in (4e9, 4e9 + 600.0):
+            assert node_hello(node=cluster.node, inventory=said | {"ends_at": ends_at}).ends_at.timestamp() == ends_at
+        assert node_hello(node=cluster.node, inventory=said).ends_at is None
+
     def test_a_node_that_left_holds_nothing_and_its_next_hello_brings_it_back(self, cluster):
         attempt = cluster.running(restartable=True)
         node_leave(node=cluster.node, detail="its allocation ends")

@@ -497,3 +497,24 @@ def test_what_somebody_closed_is_opened_again_and_told(portal, node):
     later = portal.want(attempt=2, job=2, command="true")
     assert portal.wait_report(later, "ended")["exit_code"] == 0
     assert (node.directory / "node.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_it_says_from_when_on_its_jobs_are_stopped_and_says_so_again_when_the_end_is_moved(portal, node, tmp_path):
+    end, squeue = tmp_path / "end", tmp_path / "squeue"
+    squeue.write_text(f"#!/bin/sh\ncat {end}\n")
+    squeue.chmod(0o755)
+    first, moved = int(time.time()) + 14, int(time.time()) + 100_000
+    end.write_text(f"{first}\n")
+    environment = {"SLURM_JOB_ID": "71", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    node.start("--allocation", "slurm", "--leave-s", "5", **environment)
+    portal.wait_for(lambda: len(portal.inventories) > 1)
+    end.write_text(f"{moved}\n")
+    portal.wait_for(lambda: portal.inventories[-1].get("ends_at") == moved - 5)
+    assert {each["ends_at"] for each in portal.inventories} == {first - 5, moved - 5}
+    assert portal.health["findings"] == []
+
+
+def test_on_a_machine_of_its_own_it_says_no_end(portal, node):
+    node.start()
+    portal.wait_for(lambda: len(portal.inventories) > 1)
+    assert not any("ends_at" in each for each in portal.inventories)

@@ -37,7 +37,7 @@ class Command(BaseCommand):
     def handle(self, *, name: str | None, **options: Any) -> None:
         _check(name, options)
         if name is None:
-            nodes = list(Node.objects.order_by("name"))
+            nodes = list(Node.objects.listed().order_by("name"))
             unwell = [
                 node
                 for node in nodes

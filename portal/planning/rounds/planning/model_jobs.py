@@ -160,6 +160,7 @@ def to_model_job(job: Any, times: Times, known: Known, aside: Aside = IN_TURN) -
         checkpoint_domain=job.checkpoint_domain or None,
         software=job.software_need,
         movable=job.is_requeueable,
+        saves=job.checkpointable,
         promise=known.promises.get(job.pk),
         gave_back=job.gave_back,
         attained_gpu_s=job.attained_gpu_s,

@@ -5,6 +5,7 @@ A plan comes back in terms of whole nodes.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -138,6 +139,7 @@ def _holder(
 
 
 def _node(node: Any, present: There, held: Held) -> model.Node:
+    only = frozenset() if node.only_tenant_id is None else frozenset({node.only_tenant_id})
     return model.Node(
         id=node.pk,
         name=node.name,
@@ -154,11 +156,13 @@ def _node(node: Any, present: There, held: Held) -> model.Node:
         unavailable_because="" if node.is_schedulable else AWAY.get(node.health, node.health),
         single_account=node.single_account,
         trusts_tenants=node.trusts_tenants or settings.DEMO,
-        tenants=frozenset(held.tenants),
+        tenants=frozenset(held.tenants) | only,
+        only=only,
         offers=node_offers(node.software),
         place=tuple(filter(None, map(str.strip, node.rack.split("/")))),
         speed=node.speed_factor or 1.0,
         tunes=node.tunes_cores,
+        closes_s=math.inf if node.ends_at is None else node.ends_at.timestamp(),
     )
 
 

@@ -127,6 +127,7 @@ NEEDS: dict[str, Callable[[Figures], str | None]] = {
     "nodes-unavailable": lambda _: "such a node to come back",
     "tenant-not-trusted": lambda _: "the other tenant's jobs there to end",
     "no-shared-gpu": lambda _: "room on a GPU that jobs share",
+    "nodes-close": lambda _: "a node that stays for as long as it runs",
     "software-missing": lambda _: "a node with its software",
     "checkpoint-elsewhere": lambda _: "room where its checkpoint can be read",
     "invalid": lambda figures: "Berth to be mended" if figures.get("fault") else "another description",

@@ -38,6 +38,8 @@ READS = {
     "api-upload": "jobs:read",
     "api-nodes": "cluster:read",
     "api-node": "cluster:read",
+    "api-engines": "cluster:read",
+    "api-engine": "cluster:read",
     "api-rounds": "cluster:read",
     "api-round": "cluster:read",
     "api-planning": "cluster:read",

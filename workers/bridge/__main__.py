@@ -1,0 +1,7 @@
+"""`python -m workers.bridge`."""
+
+import sys
+
+from workers.bridge.program import main
+
+sys.exit(main())
