@@ -5,6 +5,7 @@ import re
 import pytest
 
 from research.screenshots.pages import NOBODY, pages_all
+from research.workloads.partitions import DESCRIPTION, EXCHANGE
 from tests.system.helpers import axe
 from tests.system.helpers.client import Tenant
 from tests.system.helpers.watching import sign_in, until
@@ -23,6 +24,8 @@ CONSOLE = (
     "cluster/node/",
     "cluster/node/1/change/",
     "cluster/jointoken/add/",
+    "engines/engine/add/",
+    "engines/engine/",
     "rounds/operatorsetting/",
     "rounds/planning/",
     "rounds/planning/1/change/",
@@ -76,15 +79,26 @@ def paths(berth):
         "node": "a100-01",
     }
     names |= {"simulation": simulations[0], "other": simulations[1], "planning": 1, "tenant": "vision-lab"}
-    names |= {"template_number": 1}
+    names |= {"template_number": 1, "engine_number": 1}
+    partition_attach(berth)
     pages = [
         page.path
         for page in pages_all()
         if page.reader != NOBODY and not re.search(r"path=|laboratory/new\?", page.path)
     ]
     yield list(dict.fromkeys(path.format_map(names) for path in pages))
+    berth.command("manage", "shell", "-c", "from portal.engines.models import Engine; Engine.objects.all().delete()")
     for number in (running, other, waiting):
         tenant.act(number, "cancel")
+
+
+def partition_attach(berth):
+    """Attach a partition as a bridge does, of which nothing is heard after its first exchange."""
+    token = re.search(r"berthjoin_\S+", berth.command("manage", "join_token").stdout)[0]
+    for path, body in (("attach", DESCRIPTION), ("exchange", EXCHANGE)):
+        status, answer = berth.request(f"/api/bridge/v1/{path}", method="POST", body=body, token=token)
+        assert status < 300, answer
+        token = answer.get("token")
 
 
 def _simulated(tenant, numbers):

@@ -72,7 +72,7 @@ def paths(jobs, *readers):
     pages = [
         page
         for page in pages_all()
-        if page.reader in readers and not re.search("{simulation}|path=|/nowhere", page.path)
+        if page.reader in readers and not re.search("{simulation}|{engine_number}|path=|/nowhere", page.path)
     ]
     return list(dict.fromkeys(page.path.format_map(names) for page in pages))
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 TONES = {
-    "run": {"RUNNING", "COMPLETED", "up", "applied", "usable", "active"},
-    "wait": {"PENDING", "STARTING", "unreachable", "superseded", "expired"},
+    "run": {"RUNNING", "COMPLETED", "up", "applied", "usable", "active", "attached"},
+    "wait": {"PENDING", "STARTING", "unreachable", "superseded", "expired", "silent"},
     "fail": {"FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "dead", "failed"},
-    "stop": {"HELD", "PREEMPTED", "CANCELLED", "drained", "revoked", "used up", "inactive"},
+    "stop": {"HELD", "PREEMPTED", "CANCELLED", "drained", "revoked", "used up", "inactive", "detached"},
 }
 GLYPHS = {
     "run": "\u25cf",

@@ -29,6 +29,8 @@ PAGES = (
         "Cluster",
         (
             ("Nodes", "cluster_node_changelist"),
+            ("Attach a cluster", "engines_engine_add"),
+            ("Attached clusters", "engines_engine_changelist"),
             ("GPU types", "cluster_gputype_changelist"),
             ("Neighbours on a GPU", "estimation_pairspeed_changelist"),
             ("Software", "cluster_namedenvironment_changelist"),

@@ -152,7 +152,7 @@ def _figures() -> dict[str, Any]:
     tick_s = knobs_current()["tick_s"]
     fresh = timezone.now() - timedelta(seconds=UNREACHABLE_AFTER_S)
     heard = Q(last_contact_at__gt=fresh, dead_at=None)
-    nodes = Node.objects.aggregate(
+    nodes = Node.objects.listed().aggregate(
         total=Count("pk"), heard=Count("pk", filter=heard), up=Count("pk", filter=heard & Q(drained_at=None))
     )
     return {

@@ -89,7 +89,7 @@ def _is_metrics_token(secret: str) -> bool:
 class DatabaseCollector:
     def collect(self) -> Iterator[Metric]:
         yield from _jobs()
-        nodes = list(Node.objects.only(*NODE_COLUMNS).order_by("name"))
+        nodes = list(Node.objects.listed().only(*NODE_COLUMNS).order_by("name"))
         alive = [node for node in nodes if not node.dead_at]
         gpus = gpus_present([node.pk for node in alive])
         yield from _cluster(nodes, gpus=sum(gpus.values()))

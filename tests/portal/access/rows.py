@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from research.examples import routes
+from research.workloads.partitions import DESCRIPTION, EXCHANGE
 
 SIGN_IN = 302  # for who is not signed in: the walk checks that it leads to the sign-in page
 
@@ -137,6 +138,8 @@ PAGES = [
     _get("queue", (400, 400, 400, 400, SIGN_IN, SIGN_IN), query="whose=none"),
     _get("queue", (400, 400, 400, 400, SIGN_IN, SIGN_IN), query="page=none"),
     *_each("cluster-fragment", MISSING_PAGE, "name", "nothing"),
+    _get("engine-detail", MISSING_PAGE, number="{missing}"),
+    _get("engine-fragment", MISSING_PAGE, number="{engine_number}", fragment="nothing"),
     _get("cluster-board", (400, 400, 400, 400, SIGN_IN, SIGN_IN), query="h=2"),
     _get("cluster-rows", MISSING_PAGE, query="by=type&group=nothing"),
     _get("cluster-rows", (400, 400, 400, 400, SIGN_IN, SIGN_IN), query="by=colour"),
@@ -472,6 +475,9 @@ AGENTS = [
     _agent("agent-spec", "GET", AGENT, attempt="{attempt}"),
     _agent("agent-secrets", "GET", AGENT, attempt="{attempt}"),
     _agent("agent-content", "GET", (401, 401, 401, 401, 401, 404), attempt="{attempt}", sha256="0" * 64),
+    _agent("bridge-attach", "POST", (401,) * 6, DESCRIPTION),  # only a join token attaches
+    _agent("bridge-exchange", "POST", (401,) * 6, EXCHANGE),
+    _agent("bridge-history", "POST", (401,) * 6, b"x"),
 ]
 
 TABLE = [*PAGES, *REST, *AGENTS]

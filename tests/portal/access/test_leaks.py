@@ -22,6 +22,8 @@ SHOW_JOBS = {
     "cluster",
     "cluster-fragment:nodes",
     "cluster-rows",
+    "engine-detail",
+    "engine-fragment:now",
     "node-fragment:now",
     "node-fragment:gpus",
     "node-fragment:card",

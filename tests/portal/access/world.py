@@ -12,6 +12,8 @@ from django.utils import timezone
 
 from portal.cluster.models import Node
 from portal.cluster.services.joining import join_token_create, node_register
+from portal.engines.models import EngineJob
+from portal.engines.services import engine_attach, engine_seen
 from portal.pages.laboratory.checking import SimulationOrder
 from portal.pages.laboratory.run.worker import simulation_next
 from portal.pages.laboratory.services import owned_share, simulation_order, trace_add
@@ -28,6 +30,7 @@ from portal.work.jobs.services.submission import job_submit
 from portal.work.secrets.services import secret_set
 from portal.work.sweeps.models import TaskMetric, TaskReading
 from portal.work.uploads.models import Upload
+from research.workloads.partitions import DESCRIPTION, EXCHANGE
 from tests.portal import given
 from tests.portal.pages.dashboard.cluster_world import inventory
 
@@ -37,7 +40,7 @@ HANDLER = ClientHandler(enforce_csrf_checks=False)
 """One for all clients: each would load the middleware anew."""
 PASSWORD = "correct horse battery"
 SECRETS = ("zebra-name", "zebralabel", "zebravalue", "zebra-command", "ZEBRAENV", "zebra-env-value", "zebra-lab")
-"""What the owner's jobs are full of; user names come from `World.users`."""
+"""The words that the owner's jobs are full of; user names come from `World.users`."""
 HIDDEN = {
     "command": "echo zebra-command",
     "labels": {"zebralabel": "zebravalue"},
@@ -196,6 +199,18 @@ def _sweep(array):
             TaskMetric.objects.create(task=task, array_id=array, name=name, points=points, **ends)
 
 
+def _partition(world):
+    """A partition of Slurm, of which a pilot runs the owner's job."""
+    engine, world.bearers["bridge"] = engine_attach(
+        join_secret=join_token_create(actor=None)[1], description=DESCRIPTION
+    )
+    engine_seen(engine=engine, body=EXCHANGE)
+    held = {"state": EngineJob.State.RUNNING, "ticket": "17", "gpus": 8, "host": "gn-01", "node": world.nodes["big"]}
+    EngineJob.objects.create(engine=engine, name="berth-pilot-17", **held)
+    EngineJob.objects.create(engine=engine, name="berth-pilot-18", gpus=2, state="pending", reason="Priority")
+    world.names |= {"engine": engine.name, "engine_number": engine.pk}
+
+
 def offers_keep(world):
     """Work out what would start the waiting jobs sooner, and keep it: each takes a second, for each who asks."""
     for name in ("zebra-name-waits", "foreign-waits"):
@@ -270,5 +285,6 @@ def build():
     _templates(world)
     _secrets(world)
     _sweep(world.names["array"])
+    _partition(world)
     assert own.node == world.nodes["big"], "the walk's node is the one that runs the owner's job"
     return world

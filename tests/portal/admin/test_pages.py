@@ -6,17 +6,27 @@ import pytest
 from django.core import checks
 from django.urls import reverse
 
+from portal.cluster.services.joining import join_token_create
 from portal.cluster.services.operating import environment_add
+from portal.engines.services import engine_attach, pilots_order
 from portal.people.tenants.models import ApiToken
 from portal.people.tenants.services import token_create
 from portal.planning.rounds.models import Planning
 from portal.planning.rounds.planning.run import planning_run
 from portal.urls import admin  # with the console's pages, which `portal.urls` finds
 from portal.work.jobs.services.submission import job_submit
+from research.workloads.partitions import DESCRIPTION
 
 LISTS = [f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist" for model in admin.site._registry]
 ADDED = [
-    f"admin:{kind}_add" for kind in ("tenants_tenant", "tenants_user", "cluster_jointoken", "cluster_namedenvironment")
+    f"admin:{kind}_add"
+    for kind in (
+        "tenants_tenant",
+        "tenants_user",
+        "cluster_jointoken",
+        "cluster_namedenvironment",
+        "engines_engine",
+    )
 ]
 FOREIGN = re.compile(r"""(?:src|href|action)=["'](?:https?:)?//""")
 
@@ -26,7 +36,11 @@ def objects(operator, member, tenant, node, job):
     """One object of each kind, by the name of its page."""
     token, _ = token_create(user=member, name="ci", scopes=["jobs:read"], actor=member)
     planning = planning_run()
+    described = DESCRIPTION | {"version": "<script>alert(1)"}
+    engine, _ = engine_attach(join_secret=join_token_create(actor=operator)[1], description=described)
+    pilots_order(engine=engine, number=1, gpus=2)
     return {
+        "engines_engine": engine.pk,
         "tenants_tenant": tenant.pk,
         "tenants_user": member.pk,
         "tenants_apitoken": token.pk,
@@ -111,7 +125,7 @@ def test_a_longer_list_needs_no_more_queries(console, objects, member, django_as
         job_submit(user=member, description={"name": "more", "command": "true", "gpus": 1})
         planning_run()
     for kind in kinds:
-        with django_assert_max_num_queries(14):
+        with django_assert_max_num_queries(15):
             console.get(reverse(f"admin:{kind}_changelist"))
 
 

@@ -161,8 +161,8 @@ def facts_read() -> Facts:
         parts[node].append((key, cores))
         by_tenant[tenant] += milli[allocation]
     facts.held_by_tenant = {str(tenant): gpus_of(count) for tenant, count in by_tenant.items() if count}
-    kept = kept_gpus()
-    for node in Node.objects.select_related("gpu_type").only(*NODE_COLUMNS, "gpu_type__name").order_by("name"):
+    kept, listed = kept_gpus(), Node.objects.listed().select_related("gpu_type")
+    for node in listed.only(*NODE_COLUMNS, "gpu_type__name").order_by("name"):
         _node_add(facts, node, parts=parts[node.pk], gpus=present[node.pk], holders=held_gpus, kept=kept)
     return facts
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
 from portal.cluster.models import Gpu
 from portal.cluster.selectors import node_events
+from portal.engines.selectors import order_of
 from portal.foundation.errors import NotFound
 from portal.pages.dashboard.cluster.hardware import finding_rows, gpu_table, job_words, out_words
 from portal.pages.dashboard.cluster.limits import limits_context
@@ -82,7 +84,8 @@ def now_context(snapshot: Snapshot, node: Node) -> dict[str, Any]:
         "node": node_row(node, snapshot),
         "lead": free.lead(),
         "next": _next_free(node, snapshot) if node.gpus_present and not free.gpus and node.health == "up" else None,
-        "apart": _apart(node, free),
+        "apart": "" if node.left_at else _apart(node, free),
+        "allocation": _allocation(node),
         "kept": kept_rows(snapshot.kept_by_node[node.name]),
         "findings": finding_rows(node, snapshot),
         "can_operate": snapshot.user.is_operator,
@@ -111,6 +114,23 @@ def _apart(node: Node, free: Free) -> str:
     if shared:
         said.append(f"GPU {_and(shared)} {'is' if len(shared) == 1 else 'are'} for small jobs that share a GPU.")
     return " ".join(said)
+
+
+def _allocation(node: Node) -> dict[str, Any] | None:
+    """Return the order of another scheduler that holds the node, or held it last. One query."""
+    order = order_of(node.pk)
+    if order is None or (order.ended_at and not (node.is_allocation or node.left_at)):
+        return None
+    first = re.fullmatch(rf"{re.escape(order.host)}-(g\d+)(\.\d+)?", node.name)
+    return {
+        "job": f"{order.engine.scheduler} job {order.ticket}" if order.ticket else f"a job of {order.engine.scheduler}",
+        "host": order.host,
+        "until": order.ends_at.isoformat() if order.ends_at else None,
+        "gave_back_at": node.left_at.isoformat() if node.left_at else None,
+        "engine": order.engine,
+        "scheduler": order.engine.scheduler,
+        "first": first[1] if first else None,
+    }
 
 
 def _and(numbers: list[int]) -> str:

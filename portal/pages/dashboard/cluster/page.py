@@ -13,6 +13,7 @@ from portal.cluster.selectors import event_told, node_events
 from portal.foundation.errors import BerthError, NotFound
 from portal.foundation.layout import Layout, read_json
 from portal.pages.dashboard.board.board import group_titles, groupings
+from portal.pages.dashboard.cluster.engines import engine_rows
 from portal.pages.dashboard.cluster.rows import node_row
 from portal.pages.dashboard.cluster.starts import sharing_words, starts_context
 from portal.pages.dashboard.overview.page import board_context, board_url, grown_html
@@ -36,7 +37,7 @@ EVENTS_SHOWN = 20
 def cluster_context(snapshot: Snapshot) -> dict[str, Any]:
     """Return the page's frame, and in `html` its fragments as readers share them."""
     is_large, operates = snapshot.is_large, snapshot.user.is_operator
-    names = ["free", "starts", *([] if is_large else ["nodes"])]
+    names = ["free", "engines", "starts", *([] if is_large else ["nodes"])]
     return {
         "html": {name: fragment_html(name, snapshot) for name in names},
         "horizon_label": f"{snapshot.hours:g} h",
@@ -56,7 +57,7 @@ def fragment_html(name: str, snapshot: Snapshot) -> str:
         raise NotFound("fragment")
     if name == "nodes" and snapshot.is_large:
         return grown_html()
-    masked = name != "free"  # which names nobody, so all readers share it
+    masked = name not in {"free", "engines"}  # which name nobody, so all readers share them
     whose = f":{snapshot.user.pk}" if masked and not snapshot.user.is_operator else ""
     return shared_html(snapshot, f"cluster:{name}{whose}", f"cluster/_{name}.html", FRAGMENTS[name], masked=masked)
 
@@ -88,6 +89,7 @@ FRAGMENTS: dict[str, Callable[[Snapshot], dict[str, Any]]] = {
         "rows": [node_row(node, snapshot) for node in sorted(snapshot.nodes, key=lambda node: node.name)],
         "can_operate": snapshot.user.is_operator,
     },
+    "engines": engine_rows,
     "starts": lambda snapshot: {"starts": starts_context(snapshot.user)},
 }
 

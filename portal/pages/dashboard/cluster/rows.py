@@ -29,10 +29,10 @@ def node_row(node: Node, snapshot: Snapshot) -> dict[str, Any]:
         "name": node.name,
         "url": reverse("node-detail", args=[node.name]),
         "what": hardware_words(node),
-        "health": node.health,
+        "health": "left" if node.left_at else node.health,
         "health_word": health_words(node, snapshot.now),
         "virtual": node.is_virtual,
-        "gpus": gpu_groups(node, snapshot) if node.gpus_present else None,
+        "gpus": gpu_groups(node, snapshot) if node.gpus_present and not node.left_at else None,
         "free": free.gpus if node.gpus_present else free.cores,
         "free_words": free.words(),
         "notes": free.notes(),
@@ -61,6 +61,8 @@ class Free:
 
     def lead(self) -> str:
         """Say in a sentence what is free; of a node that takes no jobs nothing is."""
+        if self._node.left_at:
+            return "It holds nothing any more."
         if not self._node.gpus_present:
             return f"{count_of(self.cores, 'core')} of {number(self._node.cores)} {'is' if self.cores == 1 else 'are'} free."
         if not self.gpus:
@@ -100,5 +102,6 @@ def health_words(node: Node, now: datetime) -> str:
         return f"Not heard for {silent}" if silent else "Never heard of"
     if node.health == "drained":
         return f"Out: {node.drain_reason}" if node.drain_reason else "Out"
-    gone = "Left" if node.left_at else "Declared dead"
-    return {"disk-low": "Disk almost full", "dead": gone}.get(node.health, "Up")
+    if node.left_at:
+        return "Given back" if node.is_allocation else "Left"
+    return {"disk-low": "Disk almost full", "dead": "Declared dead"}.get(node.health, "Up")

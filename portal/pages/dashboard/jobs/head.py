@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.urls import reverse
 
+from portal.engines.selectors import order_of
 from portal.pages.dashboard.jobs.facts import facts_make
 from portal.pages.dashboard.jobs.rows import actions_of, failed_count
 from portal.pages.dashboard.jobs.running import extensions, idle_make
@@ -63,7 +64,7 @@ def _line(job: Job, attempts: Sequence[Attempt], user: User | None) -> dict[str,
     done = job.state == JobState.COMPLETED
     return {
         "gpus": _gpus(job, attempts[0] if attempts else None),
-        "nodes": [part.node.name for part in attempts[0].allocations.all()] if attempts else [],
+        "nodes": _nodes(attempts[0]) if attempts else [],
         "owner": job.owner.username,
         "tenant": job.tenant.name if user is not None and user.is_operator else None,
         "array": job.array_id,
@@ -72,6 +73,17 @@ def _line(job: Job, attempts: Sequence[Attempt], user: User | None) -> dict[str,
         "limit_s": job.time_limit_s if job.state not in FINAL else None,
         "submitted_at": job.submitted_at.isoformat() if job.state in FINAL and not done else None,
     }
+
+
+def _nodes(run: Attempt) -> list[dict[str, str]]:
+    """Return the nodes of a run; of an allocation also the job of the other scheduler that held it, by one query."""
+    found = []
+    for part in run.allocations.all():
+        node = part.node
+        order = order_of(node.pk, at=run.created_at) if node.is_allocation or node.ends_at or node.left_at else None
+        held = f"{order.engine.scheduler} job {order.ticket}" if order is not None and order.ticket else ""
+        found.append({"name": node.name, "held_by": held})
+    return found
 
 
 def _gpus(job: Job, run: Attempt | None) -> str:

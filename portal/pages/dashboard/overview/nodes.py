@@ -68,5 +68,4 @@ def health_word(node: Node, now: datetime) -> str:
         return f"drained: {node.drain_reason}" if node.drain_reason else "drained"
     if node.health == "disk-low":
         return "disk almost full"
-    gone = "left" if node.left_at else "declared dead"
-    return gone if node.health == "dead" else "up"
+    return "declared dead" if node.health == "dead" else "up"

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.db.models import Count, Q
 from django.urls import reverse
+from django.utils import timezone
 
 from portal.cluster.models import Gpu, Node
+from portal.engines.selectors import engines_attached
+from portal.engines.services import PILOT_PREFIX
 from portal.operate.health.health import health
 from portal.pages.dashboard.parts.formatting import count_of
 from portal.pages.dashboard.shell.banner import accounts_words
@@ -17,10 +21,13 @@ from portal.pages.dashboard.shell.banner import accounts_words
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from portal.engines.models import Engine
     from portal.pages.dashboard.parts.snapshot import Snapshot
 
 SHOWN = 5
 MOST = 50
+REFUSED_FOR = timedelta(minutes=10)
+"""So long after it a refused order is a problem."""
 UTC_TIME = re.compile(r"\b(\d{4}-\d\d-\d\d) (\d\d:\d\d)(?::\d\d)? UTC")
 GUIDE = "operators-guide"
 ACTS = {
@@ -36,7 +43,8 @@ OTHERWISE = ("What to do", "help-guide", GUIDE, "#when-something-fails")
 
 def problems_make(snapshot: Snapshot) -> dict[str, Any]:
     """Return the first, and how many more there are. Those of nodes and GPUs are named; the others come from `/healthz`."""
-    found = [*_nodes_away(), *_nodes_out(), *_gpus_out(), *map(_told, _sentences()), *_accounts()]
+    nodes = [*_nodes_away(), *_nodes_out(), *_gpus_out()]
+    found = [*nodes, *_engines(), *map(_told, _sentences()), *_accounts()]
     return {"shown": found[:SHOWN], "more": len(found) - SHOWN}
 
 
@@ -96,6 +104,29 @@ def _gpu_out(gpu: Gpu) -> dict[str, Any]:
     what = f"{name} is used from outside Berth" if mild else f"{name} is out: {gpu.cordon_reason}"
     note, since = gpu.cordon_remedy or "no new job gets it", gpu.cordoned_at or gpu.outside_since
     return _problem(what, note, _node_act(gpu.node), since=since, mild=mild)
+
+
+def _engines() -> list[dict[str, Any]]:
+    """Partitions of other schedulers that do not answer, and those that refuse Berth's orders. One query."""
+    found = []
+    for engine in engines_attached()[:MOST]:
+        act = ("Partition", reverse("engine-detail", args=[engine.pk]))
+        if (since := engine.silent_since) is not None:
+            why = engine.away_reason or "its bridge is not heard"
+            found.append(_problem(f"{engine.name} does not answer", f"{why}; jobs there go on", act, since=since))
+        elif (said := refusal_words(engine)) is not None:
+            note = "Berth asks again, a minute after each refusal"
+            found.append(_problem(said, note, act, since=engine.refused_at, mild=True))
+    return found
+
+
+def refusal_words(engine: Engine) -> str | None:
+    """Say that the last orders were refused, and why; None where none was refused lately."""
+    if engine.refused_at is None or timezone.now() - engine.refused_at > REFUSED_FOR:
+        return None
+    if engine.refused_reason.startswith(PILOT_PREFIX):
+        return f"A pilot of {engine.name} failed: {engine.refused_reason}"
+    return f"{engine.scheduler} refuses pilots of {engine.name}: {engine.refused_reason}"
 
 
 def _accounts() -> list[dict[str, Any]]:

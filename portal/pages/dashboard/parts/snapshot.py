@@ -111,7 +111,7 @@ class Snapshot:
     @cached_property
     def nodes(self) -> list[Node]:
         nodes = nodes_with_gpus(self.user)
-        return list(nodes if self.names is None else nodes.filter(name__in=self.names))
+        return list(nodes.listed() if self.names is None else nodes.filter(name__in=self.names))
 
     @cached_property
     def parts(self) -> list[Allocation]:

@@ -57,6 +57,7 @@ NODE_HEALTH = {
     "drained": ("held", "stop"),
     "disk-low": ("stale", "wait"),
     "dead": ("node-failed", "fail"),
+    "left": ("completed", "neutral"),
 }
 
 

@@ -167,7 +167,13 @@ def job():
         "name": "vit-l16-finetune",
         "state": "PENDING",
         "since": {"at": DAY + "11:48:00+00:00", "ended": False, "ran_s": None, "run": "run 2"},
-        "line": {"gpus": "4 A100", "nodes": ["a100-01"], "owner": "lena.brandt", "ran_s": None, "limit_s": 28800},
+        "line": {
+            "gpus": "4 A100",
+            "nodes": [{"name": "a100-01", "held_by": ""}],
+            "owner": "lena.brandt",
+            "ran_s": None,
+            "limit_s": 28800,
+        },
         "actions": [
             {"verb": "hold", "label": "Hold", "icon": "player-pause", "front": True, "confirm": None},
             {"verb": "requeue", "label": "Let it wait again", "icon": "refresh", "front": False, "confirm": None},

@@ -1,5 +1,6 @@
 """Cluster files: their contents, and every complaint with its field."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def test_groups_become_nodes_with_their_factors():
         """
         nodes:
           - {count: 2, name: dgx, gpu_type: A100, gpus: 8, cores: 128, memory_gib: 0.5, speed: 0.9, bandwidth_gbs: 200}
-          - {cores: 16, memory_gib: 64, storage_domain: nfs}
+          - {cores: 16, memory_gib: 64, storage_domain: nfs, closes_s: 7200}
         gpu_types:
           A100: {speed: 2.5, weight: 2}
           T4: {speed: 1}
@@ -35,6 +36,8 @@ def test_groups_become_nodes_with_their_factors():
     ]
     assert world.nodes[0].idle_memory_mib == 512
     assert world.nodes[2].storage_domain == "nfs"
+    assert [node.closes_s for node in world.nodes] == [math.inf, math.inf, 7200.0]
+    assert [node.closes_s for node in cluster_parse(cluster_text(cluster)).world.nodes] == [math.inf, math.inf, 7200.0]
     assert world.speeds == {1: 0.9, 2: 0.9}
     assert world.bandwidth_gbs == {1: 200.0, 2: 200.0}
     assert world.gpu_speeds == {"A100": 2.5, "T4": 1.0}
@@ -92,6 +95,7 @@ WRONG = [
     ("nodes: [{cores: yes, memory_gib: 1}]", "cluster: nodes[0].cores", "'yes' is not a number"),
     ("nodes: [{count: 99999, cores: 8, memory_gib: 1}]", "cluster: nodes[0].count", "from 1 to 20000"),
     (f"nodes: [{NODE}, {NODE[:-1]}, speed: 0}}]", "cluster: nodes[1].speed", "0 is not a number above 0"),
+    (f"nodes: [{NODE[:-1]}, closes_s: 0}}]", "cluster: nodes[0].closes_s", "0 is not a number above 0"),
     (f"nodes: [{NODE}]\ngpu_types: {{A100: fast}}", "cluster: gpu_types.A100", "is not a mapping"),
     (f"nodes: [{NODE}]\ngpu_types: {{A100: {{speed: -1}}}}", "cluster: gpu_types.A100.speed", "-1 is not"),
     (f"nodes: [{NODE}]\ntenants: [{{weight: 1}}]", "cluster: tenants[0].name", "it is empty"),
