@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -57,6 +58,8 @@ def _describe(node: Node, others: Sequence[Node], world: World) -> dict[str, Any
         own["bandwidth_gbs"] = sum(world.bandwidth_gbs[each.id] for each in (node, *others))
     if node.storage_domain and node.storage_domain != f"node:{node.name}":
         own["storage_domain"] = node.storage_domain  # one of its own is what a node has where nothing is said
+    if node.closes_s < math.inf:
+        own["closes_s"] = node.closes_s
     return own
 
 

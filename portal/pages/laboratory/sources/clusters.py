@@ -10,6 +10,7 @@ nodes:                     # groups of alike nodes
     speed: 1.0             # the nodes' own factor on every job's speed, found out by the scheduler as jobs report
     bandwidth_gbs: 200     # of memory; none = no contention
     storage_domain: nfs    # who can read its checkpoints, where `shared_storage: false`
+    closes_s: 86400        # the nodes end then, as an allocation of Slurm does; none = they stay
 gpu_types:                 # optional; what the scheduler is told of them
   A100: {speed: 2.0, weight: 2.0}    # 1; of an instance of MIG (`A100 MIG 1g.5gb`) its part of a GPU
 tenants:                   # optional; tenants of the trace that are not named here have weight 1 and no quota
@@ -24,6 +25,7 @@ manners:                   # optional; of the simulated service, see `World`
 
 from __future__ import annotations
 
+import math
 import reprlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -193,7 +195,7 @@ class _Fields:
 
 NODE_FIELDS = tuple(
     """
-        count name gpu_type gpus cores memory_gib speed bandwidth_gbs storage_domain
+        count name gpu_type gpus cores memory_gib speed bandwidth_gbs storage_domain closes_s
     """.split()
 )
 TENANT_FIELDS = ("name", "weight", "gpu_quota", "core_quota")
@@ -263,6 +265,7 @@ def _node(group: _Fields, kinds: Sequence[tuple[str, int]], name: str) -> Node:
         memory_total_mib=memory_mib,
         idle_memory_mib=memory_mib,
         storage_domain=group.text("storage_domain"),
+        closes_s=group.number("closes_s", 0.0, above=True) if group.has("closes_s") else math.inf,
     )
 
 
