@@ -22,6 +22,7 @@ INTERNAL = {
     "BERTH_READY_DESCRIPTOR": "`up --detach` gives it to the supervisor, which says there when all is well.",
     "BERTH_MARK": "The shim marks a job's processes with a random word, to find those that left their process group.",
     "BERTH_GIT_SECRET": "The shim gives it to the stage that fetches a job's code, and to nothing else: the repository's secret.",
+    "BERTH_BRIDGE_TOKEN": "A join token for `./berth bridge`, where other users of the machine can read command lines.",
     "BERTH_ALIVE_DESCRIPTOR": "The pipe into which what `./berth up` or `./berth node` starts signs that it lives.",
 }
 """Variables that Berth sets for its own processes; nobody else needs to."""
@@ -49,14 +50,18 @@ def _table(settings: Iterable[tuple[str, Setting]]) -> list[str]:
     return ["| setting | meaning | unit | default | range | turn it when |", "|---|---|---|---|---|---|", *rows, ""]
 
 
-def document(agent_settings: Iterable[tuple[str, Setting]]) -> str:
-    """The whole of docs/settings.md. `agent_settings`: each with its flag and its variable."""
+BRIDGE_HEAD = "Flags of `./berth bridge slurm`, which attaches a partition of a Slurm cluster."
+
+
+def document(agent_settings: Iterable[tuple[str, Setting]], bridge_settings: Iterable[tuple[str, Setting]]) -> str:
+    """The whole of docs/settings.md. `agent_settings`: each with its flag and its variable; `bridge_settings`: its flag."""
     lines = [HEAD, "## Policy knobs", ""]
     for group, knobs in groupby(KNOBS, key=lambda knob: knob.group):
         lines += [f"### {group}", "", *_table((knob.name, knob) for knob in knobs)]
     variables = ((variable.name, variable) for variable in VARIABLES)
     lines += ["## Environment of the portal and of `./berth`", "", *_table(variables)]
     lines += ["## A node's agent", "", AGENT_HEAD, "", *_table(agent_settings)]
+    lines += ["## A bridge to another scheduler", "", BRIDGE_HEAD, "", *_table(bridge_settings)]
     lines += ["## Set by Berth for its own processes", "", "| variable | what for |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in INTERNAL.items()]
     return "\n".join(lines) + "\n"

@@ -55,6 +55,11 @@ def _up_parser(verbs: Any) -> argparse.ArgumentParser:
         metavar="N",
         help="submit the demo's jobs for N minutes (default: until ./berth down)",
     )
+    up.add_argument(
+        "--engine",
+        choices=("slurm",),
+        help="with --demo: start a small Slurm cluster too, which Berth uses by a bridge",
+    )
     up.add_argument("--host", default=DEFAULT_HOST, help="address to listen on (default %(default)s)")
     up.add_argument("--port", type=int, default=DEFAULT_PORT, help="port (default %(default)s)")
     up.add_argument("--detach", action="store_true", help="run in the background; return when Berth is healthy")

@@ -10,6 +10,7 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8000
 class Options:
     """The flags of `./berth up`; `demo` also holds when the data directory was made with it.
 
+    `engine`: another scheduler that the demo starts beside its own nodes; once given, it stays.
     `demo_minutes`: how long the demo's jobs keep coming; None: until `down`.
     """
 
@@ -23,3 +24,4 @@ class Options:
     insecure: bool = False
     with_node: bool = False
     demo_minutes: float | None = None
+    engine: str | None = None

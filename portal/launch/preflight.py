@@ -154,6 +154,13 @@ def check_demo_minutes(minutes: float | None, *, demo: bool) -> None:
         )
 
 
+def check_engine(engine: str | None, *, demo: bool) -> None:
+    """Check --engine, which needs --demo."""
+    if engine and not demo:
+        remedy = "Add --demo, or leave it out. A cluster of your own is attached by `./berth bridge slurm`."
+        raise LaunchError("--engine works only with --demo.", remedy)
+
+
 def check_transport(*, host: str, insecure: bool, tls_cert: Path | None, tls_key: Path | None) -> None:
     """Check flags that contradict each other. When other machines can connect, TLS is used unless --insecure is given."""
     if (tls_cert is None) != (tls_key is None):

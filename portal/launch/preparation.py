@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from portal.foundation.alive import MARK
 from portal.foundation.errors import LaunchError
 from portal.foundation.layout import SOURCE, Layout, read_json, write_json
+from portal.launch.demo import slurm
 from portal.launch.guarded import guarded_argv
 from portal.launch.notices import Notices
 from portal.launch.programs import REGISTERED_FILE, node_names
@@ -61,7 +62,9 @@ def stamp(*, demo: bool) -> dict[str, str]:
 
 
 def nodes_unregistered(layout: Layout, *, demo: bool) -> list[str]:
-    return [name for name in node_names(layout, demo=demo) if not (layout.nodes / name / REGISTERED_FILE).exists()]
+    names = [name for name in node_names(layout, demo=demo) if not (layout.nodes / name / REGISTERED_FILE).exists()]
+    has_engine = (read_json(layout.mode) or {}).get("engine")
+    return [*names, *([slurm.BRIDGE] if has_engine and not slurm.is_attached(layout) else [])]
 
 
 def is_due(layout: Layout, *, demo: bool) -> bool:

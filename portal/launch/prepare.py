@@ -31,11 +31,12 @@ def _migrate() -> bool:
 def _join_tokens(layout: Layout, *, demo: bool) -> None:
     """Make a token for each node of ours that has not registered yet. It works once, within an hour."""
     from portal.cluster.services import joining
+    from portal.launch.demo.slurm import BRIDGE
     from portal.launch.operator import operator_account
 
     for name in nodes_unregistered(layout, demo=demo):
         _, secret = joining.join_token_create(
-            actor=operator_account(), name=name, expires_in_s=JOIN_TOKEN_LIFE_S, uses=1
+            actor=operator_account(), name="" if name == BRIDGE else name, expires_in_s=JOIN_TOKEN_LIFE_S, uses=1
         )
         emit(join=name, token=secret)
     step(f"nodes known: {', '.join(node_names(layout, demo=demo)) or 'none yet'}")

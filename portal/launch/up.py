@@ -18,6 +18,7 @@ from portal.foundation.errors import LaunchError
 from portal.foundation.layout import SOURCE, Layout, read_json, unwritable, write_json, write_private
 from portal.launch import broker, health, nodes, preflight, preparation, programs
 from portal.launch.backups import refuse_half_restored
+from portal.launch.demo import slurm
 from portal.launch.guarded import guarded_argv
 from portal.launch.notices import Notices
 from portal.launch.options import Options
@@ -46,6 +47,7 @@ class Launch:
         self.layout = Layout.at(options.data)
         self.layout.prepare()
         self.demo = options.demo or bool((read_json(self.layout.mode) or {}).get("demo"))
+        self.engine = options.engine or (read_json(self.layout.mode) or {}).get("engine")
         self.notices = Notices(self.layout.logs / "supervisor.log")
         liveness = Liveness(limit_s=env("BERTH_HANG_LIMIT_S"))
         self.supervisor = Supervisor(self.layout, notify=self.notices.step, liveness=liveness)
@@ -93,6 +95,7 @@ class Launch:
         preflight.check_port(self.options.host, self.options.port)
         preflight.check_store()
         preflight.check_demo_minutes(self.options.demo_minutes, demo=self.demo)
+        preflight.check_engine(self.engine, demo=self.demo)
         nodes.settings_check(self.layout)
         tls = self._tls()
         site = programs.site_of(self.options, tls)
@@ -119,6 +122,10 @@ class Launch:
         self._until_port_answers()
         agents = programs.agents(self.layout, demo=self.demo, site=site, join_tokens=prepared.join_tokens)
         self.supervisor.start_together(agents, between=self.tick)
+        if self.engine:
+            token = prepared.join_tokens.get(slurm.BRIDGE)
+            for program in slurm.programs(self.layout, url=site.local_url, join_token=token):
+                self.supervisor.start(program)
         workload = self._workload_begin(environment)
         self._until_healthy(tls)
         self._workload_finish(workload)
@@ -136,10 +143,23 @@ class Launch:
     def _note_mode(self, site: programs.Site, redis_url: str) -> None:
         """Write launch.json, and hand the supervisor what it writes into its own file."""
         tls = site.tls
-        about = {"demo": self.demo, "host": self.options.host, "port": self.options.port, "tls": tls is not None}
+        about = {
+            "demo": self.demo,
+            "engine": self.engine,
+            "host": self.options.host,
+            "port": self.options.port,
+            "tls": tls is not None,
+        }
         ca = {"ca_sha256": tls.authority_sha256 if tls else None}
         self.supervisor.about = {"url": site.base_url, **about, **ca}
-        mode = {"base_url": site.base_url, "redis_url": redis_url, **about, **ca, **self._own_node()}
+        mode = {
+            "base_url": site.base_url,
+            "redis_url": redis_url,
+            **about,
+            **ca,
+            **self._own_node(),
+            "engine": self.engine,
+        }
         write_json(self.layout.mode, mode)
 
     def _own_node(self) -> dict[str, bool]:
@@ -258,7 +278,9 @@ class Launch:
         keep = bool((read_json(self.layout.stop_request) or {}).get("keep_jobs"))
         if keep:
             nodes.leases_keep(self.layout)
-        self.supervisor.stop(["agent"])
+        self.supervisor.stop(["agent", slurm.ASKING])
+        if self.engine:
+            slurm.jobs_end(self.layout)
         if keep:
             nodes.jobs_keep(self.layout)
             self.notices.step("running jobs run on; the next `./berth up` takes them over")
@@ -267,7 +289,7 @@ class Launch:
             self.notices.step("running jobs were stopped")
 
     def _stop_processes(self) -> None:
-        for roles in (["agent"], ["beat", "worker"], ["portal"], ["broker"]):
+        for roles in (["agent", slurm.ASKING], [slurm.ROLE], ["beat", "worker"], ["portal"], ["broker"]):
             self.supervisor.stop(roles)
         self.layout.state.unlink(missing_ok=True)
         self.notices.step("stopped")

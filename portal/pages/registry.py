@@ -21,6 +21,7 @@ from django.views.decorators.http import require_http_methods
 from portal.foundation.errors import NotFound
 from portal.pages.dashboard import views
 from portal.pages.dashboard.artefacts import views as artefacts
+from portal.pages.dashboard.cluster import views as cluster
 from portal.pages.dashboard.console import home as console
 from portal.pages.dashboard.help import views as help_views
 from portal.pages.dashboard.home import views as home
@@ -153,6 +154,8 @@ SECTIONS: tuple[tuple[Page, ...], ...] = (
         part("cluster/board", views.cluster_board, "cluster-board"),
         part("cluster/rows", views.cluster_rows, "cluster-rows"),
         part("cluster/fragments/<slug:name>", views.cluster_fragment, "cluster-fragment"),
+        Page("cluster/engines/<int:number>/", cluster.engine_detail, "engine-detail"),
+        part("cluster/engines/<int:number>/fragments/<slug:fragment>", cluster.engine_fragment, "engine-fragment"),
         Page("cluster/<str:name>/", views.node_detail, "node-detail"),
         part("cluster/<str:name>/fragments/<slug:fragment>", views.node_fragment, "node-fragment"),
         part("cluster/<str:name>/figures/<slug:figure>", views.node_figure, "node-figure"),

@@ -17,10 +17,14 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         # The one place where both sides' settings meet.
         from workers.agent.settings import SETTINGS, flag_of, variable_of
+        from workers.bridge import settings as bridge
 
         path = settings.BASE_DIR / "docs" / "settings.md"
         names = {"url": "--join"}  # as `./berth node` has it
-        text = document((f"{names.get(each.name) or flag_of(each)}, {variable_of(each)}", each) for each in SETTINGS)
+        text = document(
+            ((f"{names.get(each.name) or flag_of(each)}, {variable_of(each)}", each) for each in SETTINGS),
+            ((bridge.flag(each), each) for each in bridge.SETTINGS),
+        )
         if not options["check"]:
             path.write_text(text)
             self.stdout.write(f"wrote {path.relative_to(settings.BASE_DIR)}")
