@@ -19,8 +19,8 @@ def test_the_script_says_every_command_and_verb():
     own, verbs = (subprocess.check_output([sys.executable, SOURCE / "berth", "help"], text=True)).split("each has -h\n")
     assert verbs.split() == list(VERBS)
     script = runpy.run_path(str(SOURCE / "berth"))
-    assert {*script["COMMANDS"], "node", "help"} == set(re.findall(r"^  ([a-z-]+)", own, re.MULTILINE))
-    assert not {*script["COMMANDS"], "node", "help"} & set(VERBS)
+    assert {*script["COMMANDS"], *script["AGENTS"], "help"} == set(re.findall(r"^  ([a-z-]+)", own, re.MULTILINE))
+    assert not {*script["COMMANDS"], *script["AGENTS"], "help"} & set(VERBS)
 
 
 def test_the_documents_say_every_verb_and_no_other():

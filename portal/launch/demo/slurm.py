@@ -44,7 +44,7 @@ AuthType=auth/none
 CredType=cred/none
 SlurmctldPort={port}
 StateSaveLocation={at}/state
-SlurmdSpoolDir={at}/spool/%n
+SlurmdSpoolDir={spool}/%n
 SlurmctldPidFile={at}/run/slurmctld.pid
 SlurmdPidFile={at}/run/slurmd-%n.pid
 SlurmctldLogFile={at}/log/slurmctld.log
@@ -68,24 +68,38 @@ PartitionName={partition} Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 NODE = "NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} "
 NODE += "CPUs={cores} RealMemory={mib} Gres=gpu:{kind}:{gpus}"
 """The machine has fewer cores: `config_overrides` lets Slurm count these."""
+SPOOL_BYTES = 75
 WORK_S, DRAIN_S = (40, 160), (60, 120)
 
 
 def slurm_write(
-    at: Path, names: Sequence[str], *, cluster: str, partition: str, gpus: int, cores: int, mib: int
+    at: Path, names: Sequence[str], spool: Path, *, cluster: str, partition: str, gpus: int, cores: int, mib: int
 ) -> None:
-    """Write the configuration of a cluster with these nodes, for the account that runs this. Raises LaunchError."""
+    """Write the configuration of a cluster with these nodes, for the account that runs this. Raises LaunchError.
+
+    `spool`: where the daemons make Unix sockets, whose paths the kernel limits.
+    """
+    if len(os.fsencode(spool)) > SPOOL_BYTES:
+        remedy = f"Choose a --data whose path has at most {SPOOL_BYTES - len('/slurm/spool')} bytes."
+        raise LaunchError(f"{spool} is too long a path for Slurm's sockets.", remedy)
     for program in ("slurmctld", "slurmd", "sbatch"):
         if shutil.which(program, path=PATH) is None:
             raise LaunchError(f"There is no {program} on this machine.", MISSING)
-    for name in ("state", "spool", "log", "run", "dev"):
-        (at / name).mkdir(parents=True, exist_ok=True)
+    for path in (*(at / name for name in ("state", "log", "run", "dev")), spool):
+        path.mkdir(parents=True, exist_ok=True)
     port, *ports = free_ports(len(names) + 1)
     lines = [
         NODE.format(name=name, port=each, cores=cores, mib=mib, kind=GPU_TYPE, gpus=gpus)
         for name, each in zip(names, ports, strict=True)
     ]
-    values = {"cluster": cluster, "partition": partition, "user": getpass.getuser(), "port": port, "at": at}
+    values = {
+        "cluster": cluster,
+        "partition": partition,
+        "user": getpass.getuser(),
+        "port": port,
+        "at": at,
+        "spool": spool,
+    }
     (at / "slurm.conf").write_text(CONFIGURATION.format(nodes="\n".join(lines), **values))
     gres = ["AutoDetect=off"]
     for name in names:
@@ -120,7 +134,9 @@ def programs(layout: Layout, *, url: str, join_token: str | None) -> list[Progra
     """Return the cluster's daemons, the bridge, and the admin. The configuration is written once."""
     at = place(layout)
     if not (at / "slurm.conf").exists():
-        slurm_write(at, NAMES, cluster=CLUSTER, partition=PARTITION, gpus=GPUS, cores=CORES, mib=MEMORY_MIB)
+        slurm_write(
+            at, NAMES, at / "spool", cluster=CLUSTER, partition=PARTITION, gpus=GPUS, cores=CORES, mib=MEMORY_MIB
+        )
     environment, configuration = slurm_environment(at), str(at / "slurm.conf")
     daemons = {"slurmctld": ["slurmctld", "-D"]} | {f"slurmd-{name}": ["slurmd", "-D", "-N", name] for name in NAMES}
     python = [sys.executable, "-P", "-m"]
@@ -139,7 +155,9 @@ def programs(layout: Layout, *, url: str, join_token: str | None) -> list[Progra
             for name, words in daemons.items()
         ),
         Program(BRIDGE, ASKING, bridge, own | token, signs=True),
-        Program("slurm-admin", ASKING, [*python, "portal.launch.demo.slurm"], own | {"BERTH_DATA_DIR": str(layout.root)}),
+        Program(
+            "slurm-admin", ASKING, [*python, "portal.launch.demo.slurm"], own | {"BERTH_DATA_DIR": str(layout.root)}
+        ),
     ]
 
 

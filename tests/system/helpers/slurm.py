@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +89,8 @@ def slurm_started(at, *, nodes=1):
     if not all(shutil.which(name, path=PATH) for name in ("slurmctld", "slurmd", "sbatch")):
         pytest.skip("SKIPPED LOUDLY: no Slurm on this machine (`apt install slurmctld slurmd slurm-client`)")
     names = [f"n{each}" for each in range(1, nodes + 1)]
-    slurm_write(at, names, cluster="berthtest", partition="berth", gpus=GPUS, cores=CORES, mib=MEMORY_MIB)
+    spool = Path(tempfile.mkdtemp(prefix="slurm-"))  # pytest's own folders have longer names than a Unix socket may
+    slurm_write(at, names, spool, cluster="berthtest", partition="berth", gpus=GPUS, cores=CORES, mib=MEMORY_MIB)
     slurm = Slurm(at)
     try:
         for words in (["slurmctld"], *(["slurmd", "-N", name] for name in names)):
@@ -102,6 +104,7 @@ def slurm_started(at, *, nodes=1):
         for path in sorted((at / "run").glob("*.pid"), reverse=True):
             with contextlib.suppress(ProcessLookupError, ValueError):
                 os.kill(int(path.read_text()), 9)
+        shutil.rmtree(spool, ignore_errors=True)
 
 
 __all__ = ["CORES", "GPUS", "MEMORY_MIB", "PATH", "Slurm", "free_ports", "slurm_started"]

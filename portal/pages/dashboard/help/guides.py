@@ -51,6 +51,7 @@ GROUPS: dict[str, tuple[Guide, ...]] = {
     ),
     "Run a cluster": (
         _doc("operators-guide", "Operator's guide", "when something fails, install, each week, reference"),
+        _doc("slurm", "Berth on your Slurm cluster", "use a partition that is there already"),
         _doc("settings", "Settings", "each setting: meaning, unit, default, range"),
     ),
     "Try policies": (
@@ -60,6 +61,7 @@ GROUPS: dict[str, tuple[Guide, ...]] = {
     "How it works": (
         _doc("architecture", "Architecture", "the road of a job, the rooms of the code"),
         _doc("algorithms", "Algorithms", "every rule and formula of the scheduler"),
+        _doc("bridge-protocol", "Bridge protocol", "what a bridge to Slurm and the portal say to each other"),
         _doc("agent-protocol", "Agent protocol", "what nodes and portal say to each other"),
         _doc("node-files", "Files of a node", "what an agent and its jobs leave on a disk"),
         Guide("decisions", "docs/decisions/README.md", "Decisions", "why things were chosen, by district"),

@@ -61,7 +61,7 @@ SHORT: Mapping[str, str] = {
     Reason.RESTORED: "nodes have not answered since a restore",
     Reason.SOFTWARE_MISSING: "no node with its software is free",
     Reason.NO_SHARED_GPU: "no room on a GPU for sharing",
-    Reason.NODES_CLOSE: "free, but given back too soon for it",
+    Reason.NODES_CLOSE: "free, but given back too soon",
 }
 
 

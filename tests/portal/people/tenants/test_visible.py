@@ -15,6 +15,9 @@ from tests.portal import given
 
 OURS = [app for app in apps.get_app_configs() if app.name.startswith("portal.")]
 THROUGH = {
+    # all users see them: a tenant may be named as the only one that is served there
+    "Node",
+    "Engine",
     # reached through the job, tenant or user that is asked for first
     "Explanation",
     "StartForecast",
@@ -72,11 +75,14 @@ THROUGH = {
 
 
 def of_a_tenant(model, seen=()):
-    """Whether a chain of foreign keys leads from a model to a tenant, users and nodes apart: they are shared."""
+    """Whether a chain of foreign keys leads from a model to a tenant, users, nodes and engines apart: they are shared."""
     if model is Tenant:
         return True
     targets = [f.related_model for f in model._meta.get_fields() if isinstance(f, ForeignKey)]
-    return any(t not in seen and t.__name__ not in {"User", "Node"} and of_a_tenant(t, (*seen, model)) for t in targets)
+    return any(
+        t not in seen and t.__name__ not in {"User", "Node", "Engine"} and of_a_tenant(t, (*seen, model))
+        for t in targets
+    )
 
 
 def test_every_model_of_a_tenant_has_visible_to_or_is_reached_through_one():

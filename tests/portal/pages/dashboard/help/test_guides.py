@@ -136,7 +136,7 @@ def test_rare_words_of_a_question_count_for_more_than_common_ones():
     assert all("sbatch" in each.excerpt.lower() for each in help_search("the job is a sbatch of the")[:3])
 
 
-ARCHITECTS = {"architecture", "algorithms", "agent-protocol", "node-files", "decisions", "evidence"}
+ARCHITECTS = {"architecture", "algorithms", "agent-protocol", "bridge-protocol", "node-files", "decisions", "evidence"}
 
 
 def test_tenants_are_shown_no_page_for_architects():

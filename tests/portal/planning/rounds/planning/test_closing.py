@@ -55,7 +55,7 @@ def test_the_reason_says_when_and_how_to_mend_it(ends):
     words = sentence(job.reason, figures)
     assert words.startswith("The GPUs that are free are given back by 2")
     assert words.endswith("If it is shorter, state a shorter time limit; or let it save checkpoints.")
-    assert reason_words(job.reason, figures) == "free, but given back too soon for it"
+    assert reason_words(job.reason, figures) == "free, but given back too soon"
 
 
 def test_a_restartable_job_that_was_stopped_needs_longer_each_time(ends):
