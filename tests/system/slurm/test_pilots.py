@@ -84,4 +84,4 @@ def test_a_bridge_that_is_killed_and_a_controller_that_is_away_end_nothing(bridg
     slurm.controller_start()
     tenant.wait_state(job, "COMPLETED", limit_s=120.0)
     assert [each["epoch"] for each in tenant.job(job)["attempts"]] == [1]
-    tenant.act(more, "cancel")
+    tenant.wait_state(more, "COMPLETED", limit_s=120.0)
