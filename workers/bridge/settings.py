@@ -41,12 +41,6 @@ class BridgeSettings:
         "The program `berth` on compute nodes, with its environment beside it. Default: this one.",
         "This one is not shared with the compute nodes. Needed with --ssh.",
     )
-    form: str = declare(
-        "pilot",
-        "`pilot`: jobs of the other scheduler hold GPUs, and Berth's jobs run in them.",
-        "There is one form today.",
-        choices=("pilot",),
-    )
     gpus_max: int = declare(
         8,
         "The most GPUs that pilots hold at once.",

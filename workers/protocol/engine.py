@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
 Form = Literal["pilot", "attempt"]
-FORMS = ("pilot", "attempt")
+FORMS: tuple[Form, ...] = ("pilot",)
 """`pilot`: a job of the other scheduler holds GPUs, and an agent in it runs many of Berth's. `attempt`: one for each attempt."""
 CAPABILITIES: Mapping[Form, frozenset[str]] = {
     "pilot": frozenset({"tunes_cores", "shares_gpus", "terminals", "moves", "holds_gpus"}),

@@ -1,56 +1,15 @@
 """A bridge to a real Slurm: pilots come as jobs wait, go when they are idle, and no trouble of Slurm loses or doubles a job."""
 
-import signal
 import time
 
 import pytest
 
-from tests.native.nvml import built
-from tests.system.helpers.client import Tenant
-from tests.system.helpers.slurm import slurm_started
-from tests.system.slurm.bridges import ONE_CORE, Bridge, nodes_of_pilots
+from tests.system.slurm.bridges import ONE_CORE, nodes_of_pilots
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.xdist_group("bridge")]
 
-SPENDS_ITS_BERTH = True  # by nodes that are gone in the end
-
-
-@pytest.fixture(scope="module")
-def berth(berth_shared):
-    return berth_shared
-
-
-@pytest.fixture(scope="module")
-def tenant(berth):
-    return Tenant(berth)
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory):
-    with slurm_started(tmp_path_factory.mktemp("slurm"), nodes=2) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def stub(tmp_path_factory):
-    return built(tmp_path_factory)
-
-
-@pytest.fixture(scope="module")
-def bridge(berth, slurm, stub, tmp_path_factory):
-    at = tmp_path_factory.mktemp("bridge") / "own"
-    bridge = Bridge(berth, slurm, stub, at)
-    bridge.start()
-    yield bridge
-    bridge.kill(signal.SIGTERM)
-    for number in bridge.pilots():
-        slurm.run("scancel", number)
-    berth.wait(lambda: not bridge.pilots(), what="the pilots to end")
-
 
 def test_pilots_come_as_jobs_wait_and_go_when_they_are_idle(bridge, berth, tenant):
-    shows = "a first pilot shows what there is"
-    berth.wait(lambda: nodes_of_pilots(berth, tenant), limit_s=60.0, what=shows)
     jobs = [tenant.submit("echo on $CUDA_VISIBLE_DEVICES; sleep 3", gpus=2, **ONE_CORE) for _ in range(4)]
     for number in jobs:
         tenant.wait_state(number, "COMPLETED", limit_s=120.0)
